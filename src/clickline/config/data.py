@@ -1,0 +1,43 @@
+"""Where the rows come from and how they are read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from clickline.config.base import Section
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Paths = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_listed)]
+
+
+class Data(Section):
+    format: Annotated[str, Field(pattern=r"^(criteo|slots|elasticctr|csv|parquet|[\w./-]+:\w+)$")] = "criteo"
+    """criteo, slots (PaddleRec), elasticctr, csv, parquet, or a reader of your own: module:Class or path/file.py:Class."""
+    train: Paths = []
+    """Files, globs, directories or URLs to train on, in this order."""
+    valid: Paths = []
+    """The same, evaluated after each epoch; early stopping and the best checkpoint go by it."""
+    test: Paths = []
+    """The same, evaluated once at the end."""
+    reader: dict[str, Any] = {}
+    """Keyword arguments for a reader of your own."""
+    storage: dict[str, str] = {}
+    """Options for fsspec (endpoint, user, …). Secrets as ${env:NAME}: resolved at use, never printed."""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    """CSV: what separates columns."""
+    header: bool = True
+    """CSV: whether the first line names the columns; if not, they are named 0, 1, 2, …"""
+    shuffle_rows: Annotated[int, Field(ge=0, le=100_000_000)] = 50_000
+    """Rows shuffled together, by seed, epoch and window; memory grows with it. 0 = keep the order of the log."""
+    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    """Threads that parse."""
+    block_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 1 << 20
+    """Bytes of text that a thread parses at a time."""
+    max_bad_rows: Annotated[float, Field(ge=0)] = 0.001
+    """Malformed rows that are skipped before the run stops: a share of the rows if below 1, else a number."""

@@ -1,0 +1,37 @@
+"""The job: everything a run needs to know, typed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from clickline.config.base import Section
+from clickline.config.data import Data
+from clickline.config.features import Features
+from clickline.config.model import Model
+from clickline.config.tables import Tables
+from clickline.config.training import Checkpoint, Train
+
+
+class Job(Section):
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")] = "clickline"
+    """Name of the run; its directory is output/name."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Everything random follows from it."""
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Threads for dense maths and tables. 0 = one per core."""
+    output: str = "runs"
+    """Directory under which runs are written."""
+    data: Data = Data()
+    """Where rows come from."""
+    features: Features = Features()
+    """What rows mean."""
+    model: Model = Model()
+    """What learns."""
+    tables: Tables = Tables()
+    """How the sparse part learns."""
+    train: Train = Train()
+    """How long and how fast."""
+    checkpoint: Checkpoint = Checkpoint()
+    """What is kept."""

@@ -1,0 +1,75 @@
+"""The sparse tables: how rows start, learn, enter and leave."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clickline.config.base import Section
+
+Share = Annotated[float, Field(ge=0, le=1)]
+NonNegative = Annotated[float, Field(ge=0)]
+
+
+class Admission(Section):
+    count: Annotated[int, Field(ge=1, le=65_535)] = 1
+    """Sightings of a key before it gets a row; until then it contributes zeros."""
+    probability: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Chance, at each sighting, that a key gets a row; depends on key, seed and step only."""
+
+
+class Eviction(Section):
+    unseen_for: Annotated[int, Field(ge=0)] = 0
+    """Rows not seen for this long are dropped: seconds of event time if the log has it, else steps. 0 = never."""
+    min_score: NonNegative = 0.0
+    """Rows whose score, show_weight·shows + click_weight·clicks, is below this are dropped. 0 = never."""
+    show_weight: NonNegative = 0.1
+    """Worth of a show in the score."""
+    click_weight: NonNegative = 1.0
+    """Worth of a click in the score."""
+
+
+class SparseOptimizer(Section):
+    name: Literal["sgd", "adagrad", "adam", "adamw", "ftrl"] = "adagrad"
+    """The rule; it runs inside the table, on touched rows only."""
+    learning_rate: Annotated[float, Field(gt=0, le=100)] = 0.05
+    """Step size (FTRL: alpha)."""
+    l1: NonNegative = 0.0
+    """L1 penalty (FTRL: lambda 1, exact zeros)."""
+    l2: NonNegative = 0.0
+    """L2 penalty added to the gradient of touched rows (FTRL: lambda 2)."""
+    weight_decay: NonNegative = 0.0
+    """adamw only: share of the weight, times learning rate, taken off at each touch."""
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """adam and adamw: decay of the mean."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    """adam and adamw: decay of the square."""
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    """Keeps divisions finite (FTRL: unused)."""
+    initial: NonNegative = 0.1
+    """adagrad: the accumulator's start. FTRL: beta."""
+    clip: NonNegative = 0.0
+    """Each row's gradient is scaled to at most this norm. 0 = never."""
+
+
+class Table(Section):
+    optimizer: SparseOptimizer = SparseOptimizer()
+    """How rows of these tables learn."""
+    init_scale: NonNegative = 0.01
+    """Standard deviation of a new row's values."""
+
+
+class Tables(Section):
+    embedding: Table = Table()
+    """Vectors of the slots."""
+    linear: Table = Table(optimizer=SparseOptimizer(name="ftrl", learning_rate=0.05, initial=1.0), init_scale=0.0)
+    """One weight per key: lr, and the wide part of others."""
+    admission: Admission = Admission()
+    """When a new key gets a row."""
+    eviction: Eviction = Eviction()
+    """When a row is dropped."""
+    evict_every: Annotated[int, Field(ge=0)] = 0
+    """Steps between sweeps that evict. 0 = at the end of each epoch if eviction is on."""
+    count_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """What shows and clicks are multiplied by at each sweep."""

@@ -1,0 +1,55 @@
+"""How long and how fast to learn, what to watch, what to keep."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clickline.config.base import Section
+
+
+class DenseOptimizer(Section):
+    name: Literal["sgd", "adagrad", "adam", "adamw"] = "adam"
+    """The rule for the dense parameters."""
+    learning_rate: Annotated[float, Field(gt=0, le=100)] = 0.001
+    """Step size."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """L2 (adamw: decoupled)."""
+    clip: Annotated[float, Field(ge=0)] = 0.0
+    """Gradient norm over all dense parameters is scaled to at most this. 0 = never."""
+
+
+class EarlyStopping(Section):
+    patience: Annotated[int, Field(ge=0)] = 0
+    """Epochs without improvement of validation AUC before training stops. 0 = never."""
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    """What counts as an improvement."""
+
+
+class Train(Section):
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Passes over the training data."""
+    batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
+    """Rows per step."""
+    optimizer: DenseOptimizer = DenseOptimizer()
+    """How the dense parameters learn."""
+    staleness: Annotated[int, Field(ge=0, le=1)] = 0
+    """1: rows are pulled while the step before is still computing. Faster on many cores; as reproducible as 0."""
+    log_every: Annotated[int, Field(ge=1)] = 100
+    """Steps between lines of metrics."""
+    max_steps: Annotated[int, Field(ge=0)] = 0
+    """Stop after this many steps. 0 = no limit."""
+    early_stopping: EarlyStopping = EarlyStopping()
+    """When to stop before the last epoch."""
+    tensorboard: bool = True
+    """Write event files for TensorBoard into the run's directory."""
+
+
+class Checkpoint(Section):
+    every_steps: Annotated[int, Field(ge=0)] = 0
+    """Steps between checkpoints. 0 = none within an epoch."""
+    every_epochs: Annotated[int, Field(ge=0)] = 1
+    """Epochs between checkpoints. 0 = only at the end."""
+    keep: Annotated[int, Field(ge=1)] = 3
+    """How many of the newest are kept; the best one is always kept."""
