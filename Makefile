@@ -1,0 +1,45 @@
+# Every target sets up what it needs in .venv: pinned dependencies, then the package with its native core.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
+
+.PHONY: up test check bench bench-train quality native-test reference clean
+
+up: $(VENV)/built
+	$(BIN)/clickline up
+
+test: $(VENV)/built native-test
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/built
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: bench-train
+
+bench-train: $(VENV)/built
+	$(BIN)/python benchmarks/train.py
+
+quality: $(VENV)/built
+	$(BIN)/python benchmarks/quality.py
+
+native-test: $(VENV)/installed
+	PATH="$(abspath $(BIN)):$$PATH" sh native/tests/run.sh
+
+reference: $(VENV)/built
+	$(BIN)/python -m clickline.config.reference docs/reference
+
+$(VENV)/installed: constraints.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r constraints.txt
+	touch $@
+
+$(VENV)/built: $(VENV)/installed $(NATIVE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache .bench runs

@@ -1,0 +1,144 @@
+"""Training from Python: `clickline.train(job)`, the same thing the command line does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clickline.config import Job
+from clickline.data.fitting import fit
+from clickline.data.pipeline import Dataset
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError, JobError
+from clickline.train import checkpoints
+from clickline.train.evaluating import evaluate as evaluate_learner
+from clickline.train.evaluating import flat
+from clickline.train.journal import Journal
+from clickline.train.learner import Learner
+from clickline.train.loop import EVALUATION_BATCH, Run
+from clickline.train.resuming import check_same_job
+from clickline.train.watching import Silent, Watcher
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    directory: Path
+    checkpoint: Path
+    """The best one by validation, or the last."""
+    steps: int
+    rows: int
+    seconds: float
+    valid: dict[str, float] = field(default_factory=dict)
+    test: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(self).items()}
+
+
+def train(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Train a job in `output/name` and test it.
+
+    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with neither, a
+    directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    """
+    if not job.data.train:
+        raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
+    started = time.perf_counter()
+    watcher = watcher or Silent()
+    directory = Path(job.output) / job.name
+    old = _checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+    threads = _use_threads(job)
+    if old is not None:
+        check_same_job(job, old.manifest["job"], where=old.path)
+        schema = Schema.from_dict(old.manifest["schema"])
+    else:
+        schema = fit(data=job.data, schema=Schema.of(job.data, job.features), paths=job.data.train)
+    learner = Learner(job=job, schema=schema, threads=threads)
+    run = Run(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher)
+    if old is not None:
+        run.resume(old)
+        watcher.say(f"resuming from {old.path}, step {old.step}")
+    elif warm_start is not None:
+        tensors = checkpoints.load(checkpoints.read(warm_start), tables=learner.sparse.tables)
+        learner.restore(tensors, step=0, weights_only=True)
+    journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=None if old is None else old.step)
+    try:
+        run.train(journal)
+        test = run.test(journal) if job.data.test else {}
+    finally:
+        watcher.end()
+        journal.close()
+    step = run.standing.best_step or learner.step
+    result = Result(
+        directory=directory,
+        checkpoint=run.checkpoint_directory / f"step-{step:010d}",
+        steps=learner.step,
+        rows=run.standing.rows,
+        seconds=time.perf_counter() - started,
+        valid=run.valid,
+        test=test,
+    )
+    (directory / "result.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    return result
+
+
+def evaluate(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
+    """Figures of a checkpoint on some data; the checkpoint knows its job."""
+    watcher = watcher or Silent()
+    found = checkpoints.read(checkpoint)
+    job = Job.model_validate(found.manifest["job"])
+    schema = Schema.from_dict(found.manifest["schema"])
+    learner = Learner(job=job, schema=schema, threads=_use_threads(job))
+    learner.restore(checkpoints.load(found, tables=learner.sparse.tables), step=found.step, weights_only=True)
+    dataset = Dataset(
+        data=job.data, schema=schema, paths=paths, batch_size=EVALUATION_BATCH, seed=job.seed, shuffle=False
+    )
+    watcher.begin("evaluating")
+    try:
+        return flat(
+            evaluate_learner(
+                learner, dataset, progress=lambda rows: watcher.advance(share=None, facts={"rows": f"{rows:,}"})
+            )
+        )
+    finally:
+        watcher.end()
+
+
+def _checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -> checkpoints.Checkpoint | None:
+    if isinstance(resume, Path):
+        return checkpoints.read(resume)
+    found = checkpoints.find(directory / "checkpoints")
+    if resume:
+        if not found:
+            raise CheckpointError(f"{directory} has no checkpoint to resume from; leave --resume out to start")
+        return found[-1]
+    if found and not fresh:
+        raise CheckpointError(
+            f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
+            "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
+        )
+    if fresh and directory.is_dir():
+        shutil.rmtree(directory / "checkpoints", ignore_errors=True)
+    return None
+
+
+def _use_threads(job: Job) -> int:
+    threads = job.threads or len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    return threads

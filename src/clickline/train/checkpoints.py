@@ -1,0 +1,190 @@
+"""Checkpoints: one directory each, complete or invisible.
+
+A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the manifest, and
+made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found before it is used.
+docs/reference/checkpoint.md is the specification.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from clickline import _native
+from clickline.errors import CheckpointError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+DENSE = "dense.safetensors"
+MANIFEST_LIMIT = 16 << 20
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk, its manifest read but its files not yet."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        return int(self.manifest["step"])
+
+
+def table_file(name: str) -> str:
+    return f"table-{name}.rows"
+
+
+def write(
+    directory: Path,
+    *,
+    facts: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    tables: dict[str, _native.Table],
+) -> Checkpoint:
+    """Write `directory/step-N`, N from the facts, and return it. Replaces nothing."""
+    place = directory / f"step-{facts['step']:010d}"
+    aside = directory / f".writing-{place.name}-{os.getpid()}"
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    try:
+        _write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        for name, table in tables.items():
+            table.save(str(aside / table_file(name)))
+        files = {file.name: _digest(file) for file in sorted(aside.iterdir())}
+        manifest = {"format": FORMAT, **facts, "files": files}
+        _write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        _sync_directory(aside)
+        if place.exists():  # the same step, reached again after a resume: the new one is as good
+            shutil.rmtree(place)
+        aside.rename(place)
+        _sync_directory(directory)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise CheckpointError(f"{place}: cannot be written: {error}; the checkpoints before it are untouched") from error
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    return Checkpoint(place, manifest)
+
+
+def find(directory: Path) -> list[Checkpoint]:
+    """All complete checkpoints of a run, oldest first. Unfinished saves of dead processes are ignored."""
+    if not directory.is_dir():
+        return []
+    found = [read(place) for place in sorted(directory.glob("step-*")) if (place / MANIFEST).is_file()]
+    return sorted(found, key=lambda checkpoint: checkpoint.step)
+
+
+def read(path: Path) -> Checkpoint:
+    """Read and check a manifest."""
+    manifest_path = path / MANIFEST
+    try:
+        if manifest_path.stat().st_size > MANIFEST_LIMIT:
+            raise CheckpointError(f"{manifest_path}: larger than {MANIFEST_LIMIT} bytes; not a manifest")
+        manifest = json.loads(manifest_path.read_bytes())
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{path}: no checkpoint here (no {MANIFEST}); expected a directory such as runs/NAME/checkpoints/step-0000000100"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{manifest_path}: unreadable: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not isinstance(manifest.get("files"), dict):
+        raise CheckpointError(f"{manifest_path}: not a manifest of format {FORMAT}")
+    for name in manifest["files"]:
+        if "/" in name or name.startswith("."):
+            raise CheckpointError(f"{manifest_path}: file name {name!r} leaves the checkpoint's directory")
+    return Checkpoint(path, manifest)
+
+
+def verify(checkpoint: Checkpoint) -> None:
+    """Raise unless every file is there with the size and SHA-256 that the manifest says, and no other."""
+    wanted = checkpoint.manifest["files"]
+    there = {file.name for file in checkpoint.path.iterdir()} - {MANIFEST}
+    for name in sorted(wanted.keys() - there):
+        raise CheckpointError(f"{checkpoint.path / name}: missing; use an older checkpoint")
+    for name in sorted(there - wanted.keys()):
+        raise CheckpointError(f"{checkpoint.path / name}: not in the manifest; remove it if you put it there")
+    for name, facts in sorted(wanted.items()):
+        seen = _digest(checkpoint.path / name)
+        if seen != facts:
+            raise CheckpointError(
+                f"{checkpoint.path / name}: damaged: {seen['bytes']} bytes with SHA-256 {seen['sha256'][:12]}…, "
+                f"manifest says {facts['bytes']} and {facts['sha256'][:12]}…; use an older checkpoint"
+            )
+
+
+def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
+    """Verify, load the tables, and return the dense tensors."""
+    verify(checkpoint)
+    wanted = {table_file(name) for name in tables}
+    there = {name for name in checkpoint.manifest["files"] if name.startswith("table-")}
+    if wanted != there:
+        raise CheckpointError(f"{checkpoint.path}: has {sorted(there)}, the model needs {sorted(wanted)}")
+    tensors = dense_tensors(checkpoint)
+    for name, table in tables.items():
+        try:
+            table.load(str(checkpoint.path / table_file(name)))
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(f"{checkpoint.path / table_file(name)}: {error}") from error
+    return tensors
+
+
+def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The dense part alone."""
+    try:
+        return load_tensors((checkpoint.path / DENSE).read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{checkpoint.path / DENSE}: {error}") from error
+
+
+def prune(directory: Path, *, keep: int, also: int | None) -> None:
+    """Remove all but the newest `keep` checkpoints and the one of step `also`, and what killed saves left."""
+    checkpoints = find(directory)
+    for checkpoint in checkpoints[:-keep]:
+        if checkpoint.step != also:
+            shutil.rmtree(checkpoint.path)
+    for leftover in directory.glob(".writing-*"):
+        if not _alive(int(leftover.name.rsplit("-", 1)[1])):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _digest(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,123 @@
+"""The journal of a run: what is measured while training, and where it is written.
+
+Per interval: loss, AUC, AUC of the last batch, logloss, calibration and rows per second go to the log, to metrics.jsonl and to
+TensorBoard. The rows of an unfinished interval are part of a checkpoint, so a resumed run writes the lines that an
+uninterrupted one would have written.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clickline.data.batch import Batch
+from clickline.train.learner import Learned
+from clickline.train.metrics import auc, measure
+from clickline.train.tensorboard import EventWriter
+
+METRICS = "metrics.jsonl"
+
+
+class Interval:
+    """Predictions, labels and losses since the last line of metrics."""
+
+    def __init__(self) -> None:
+        self.logits: list[NDArray[np.float32]] = []
+        self.labels: list[NDArray[np.float32]] = []
+        self.weights: list[NDArray[np.float32]] = []
+        self.losses: list[float] = []
+        self.started = time.perf_counter()
+        self.timed_rows = 0
+
+    def add(self, batch: Batch, learned: Learned) -> None:
+        self.logits.append(learned.logits[:, 0])
+        self.labels.append(batch.labels[:, 0])
+        if batch.weights is not None:
+            self.weights.append(batch.weights)
+        self.losses.append(learned.loss)
+        self.timed_rows += len(batch)
+
+    @property
+    def rate(self) -> float:
+        return self.timed_rows / max(time.perf_counter() - self.started, 1e-9)
+
+    def figures(self) -> dict[str, float]:
+        """What a line of metrics says."""
+        logits, labels = np.concatenate(self.logits), np.concatenate(self.labels)
+        whole = measure(logits, labels, weights=np.concatenate(self.weights) if self.weights else None)
+        figures = {"loss": float(np.mean(self.losses)), **whole.to_dict()}
+        batch_auc = auc(self.logits[-1], self.labels[-1])
+        if batch_auc is not None:
+            figures["batch_auc"] = batch_auc
+        figures["rows_per_second"] = self.rate
+        return figures
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """For a checkpoint. Batches are kept apart by their lengths: the last one's AUC is a figure of its own."""
+        if not self.logits:
+            return {}
+        out = {
+            "interval.logits": torch.from_numpy(np.concatenate(self.logits)),
+            "interval.labels": torch.from_numpy(np.concatenate(self.labels)),
+            "interval.sizes": torch.tensor([len(part) for part in self.logits]),
+            "interval.losses": torch.tensor(self.losses, dtype=torch.float64),
+        }
+        if self.weights:
+            out["interval.weights"] = torch.from_numpy(np.concatenate(self.weights))
+        return out
+
+    @classmethod
+    def restored(cls, tensors: dict[str, torch.Tensor]) -> Interval:
+        interval = cls()
+        if "interval.sizes" in tensors:
+            cuts = np.cumsum(tensors["interval.sizes"].numpy())[:-1]
+            interval.logits = np.split(tensors["interval.logits"].numpy(), cuts)
+            interval.labels = np.split(tensors["interval.labels"].numpy(), cuts)
+            interval.losses = tensors["interval.losses"].tolist()
+            if "interval.weights" in tensors:
+                interval.weights = np.split(tensors["interval.weights"].numpy(), cuts)
+        return interval
+
+
+class Journal:
+    """Appends lines of metrics to the run's directory."""
+
+    def __init__(self, directory: Path, *, tensorboard: bool, resumed_at: int | None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / METRICS
+        if resumed_at is not None:
+            self._forget_after(resumed_at)
+        self._lines = self._path.open("a" if resumed_at is not None else "w", encoding="utf-8")
+        self._events = EventWriter(directory / "tensorboard") if tensorboard else None
+
+    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+        """One line of metrics: `kind` is train, valid or test."""
+        self._lines.write(json.dumps({"kind": kind, "step": step, "epoch": epoch, **figures}) + "\n")
+        self._lines.flush()
+        if self._events is not None:
+            numbers = {f"{kind}/{name}": float(value) for name, value in figures.items() if isinstance(value, int | float)}
+            self._events.scalars(step=step, values=numbers)
+
+    def close(self) -> None:
+        self._lines.close()
+        if self._events is not None:
+            self._events.close()
+
+    def _forget_after(self, step: int) -> None:
+        """Drop lines that the killed run wrote past the checkpoint; they will be written again."""
+        if not self._path.exists():
+            return
+        kept = []
+        for line in self._path.read_text(encoding="utf-8").splitlines(keepends=True):
+            try:
+                if json.loads(line)["step"] <= step:
+                    kept.append(line)
+            except (ValueError, KeyError):  # the line the kill cut short
+                break
+        self._path.write_text("".join(kept), encoding="utf-8")

@@ -1,0 +1,201 @@
+"""The learner: a model, its tables, its optimizer, and one step of each.
+
+`learn` is where a batch becomes a better model: plan → pull → forward → backward → dense step → push. Evaluation takes the
+same way as far as forward, and never changes a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from clickline.config import Job
+from clickline.config.training import DenseOptimizer
+from clickline.data.batch import Batch
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError, ModelError
+from clickline.models.embeddings import Fields
+from clickline.models.registry import build_model
+from clickline.train.sparse import Pulled, SparseSide
+
+Tag = TypeVar("Tag")
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a step leaves behind for metrics."""
+
+    loss: float
+    logits: NDArray[np.float32]
+    """[rows, labels]"""
+
+
+class Learner:
+    """Everything that changes while training, with the steps that change it."""
+
+    def __init__(self, *, job: Job, schema: Schema, threads: int) -> None:
+        torch.manual_seed(job.seed)
+        fields = Fields(
+            slots=tuple(slot.name for slot in schema.slots),
+            pooling=tuple(slot.pooling for slot in schema.slots),
+            dense=schema.dense_width,
+            labels=tuple(schema.labels),
+        )
+        self.job = job
+        self.schema = schema
+        self.model = build_model(job.model, fields)
+        self.sparse = SparseSide(embeddings=self.model.embeddings, schema=schema, job=job, threads=threads)
+        self.optimizer = dense_optimizer(self.model, job.train.optimizer)
+        self.step = 0
+        self.tick = 0
+        """The tables' clock: event time of the newest row if the log has it, else the step."""
+
+    def learn(
+        self, batches: Iterable[tuple[Batch, Tag]], *, barrier: Callable[[int], bool]
+    ) -> Iterator[tuple[Batch, Tag, Learned]]:
+        """Learn from each batch in turn. `barrier(step)` says that after this step nothing may be in flight.
+
+        With staleness 1, one thread pushes the gradients of the step before and pulls the rows of the step after, in that order,
+        while this one computes: the same result every time, one step stale.
+        """
+        if self.job.train.staleness == 0:
+            for batch, tag in batches:
+                pulled = self._pull(batch)
+                learned = self._compute(batch, pulled)
+                self._push(batch, pulled, self.step)
+                yield batch, tag, learned
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="clickline-sparse") as sparse:
+            stream = iter(batches)
+            current = next(stream, None)
+            ahead: Future[dict[str, Pulled]] | None = None
+            pushing: Future[None] | None = None
+            while current is not None:
+                batch, tag = current
+                pulled = self._pull(batch) if ahead is None else ahead.result()
+                current, ahead = next(stream, None), None
+                stop_here = barrier(self.step + 1) or current is None
+                if current is not None and not stop_here:
+                    ahead = sparse.submit(self._pull, current[0])
+                learned = self._compute(batch, pulled)
+                if pushing is not None:
+                    pushing.result()
+                pushing = sparse.submit(self._push, batch, pulled, self.step)
+                if stop_here:
+                    pushing.result()
+                    pushing = None
+                yield batch, tag, learned
+
+    def predict(self, batch: Batch) -> NDArray[np.float32]:
+        """Logits [rows, labels] of a batch; unknown keys count as zeros, as they do when serving."""
+        self.model.eval()
+        with torch.inference_mode():
+            pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
+            logits = self.model(self.sparse.inputs(batch, pulled))
+        return np.asarray(logits.reshape(len(batch), -1).numpy())
+
+    def _pull(self, batch: Batch) -> dict[str, Pulled]:
+        return self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=True)
+
+    def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
+        self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
+        self.sparse.push(pulled, tick=self.tick)
+
+    def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
+        self.model.train()
+        logits = self.model(self.sparse.inputs(batch, pulled))
+        labels = torch.from_numpy(batch.labels)
+        shaped = labels[:, 0] if logits.dim() == 1 else labels
+        if logits.shape != shaped.shape:
+            raise ModelError(
+                f"{type(self.model).__name__}.forward gave logits of shape {tuple(logits.shape)}; "
+                f"{tuple(shaped.shape)} was expected for {len(batch)} rows and labels {', '.join(self.schema.labels)}"
+            )
+        weights = None if batch.weights is None else torch.from_numpy(batch.weights)
+        loss = weighted_loss(logits, shaped, weights)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        clip = self.job.train.optimizer.clip
+        if clip > 0:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+        self.optimizer.step()
+        self.step += 1
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise ModelError(
+                f"loss is {value} at step {self.step}: training diverged; lower train.optimizer.learning_rate or "
+                "tables.*.optimizer.learning_rate, or set their clip"
+            )
+        return Learned(value, logits.detach().reshape(len(batch), -1).numpy())
+
+    @property
+    def evicts(self) -> bool:
+        """Whether any slot has an eviction rule, or counts decay."""
+        tables = self.job.tables
+        rules = [tables.eviction, *(slot.eviction for slot in self.schema.slots if slot.eviction is not None)]
+        return tables.count_decay < 1 or any(rule.unseen_for > 0 or rule.min_score > 0 for rule in rules)
+
+    def evict(self) -> int:
+        """Sweep all tables; return how many rows went."""
+        return sum(table.evict(self.tick, self.job.tables.count_decay) for table in self.sparse.tables.values())
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All dense state by name: parameters, buffers, optimizer state, random state."""
+        out = {f"model.{name}": tensor.detach() for name, tensor in self.model.state_dict().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                out[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        out["random.torch"] = torch.get_rng_state()
+        out["tick"] = torch.tensor(self.tick)
+        return out
+
+    def restore(self, tensors: dict[str, torch.Tensor], *, step: int, weights_only: bool = False) -> None:
+        """Take the state that `tensors` gave; with `weights_only`, the model's and no more (a warm start)."""
+        wanted = self.model.state_dict()
+        given = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")}
+        wrong = [name for name in wanted if name not in given or given[name].shape != wanted[name].shape]
+        if wrong or given.keys() - wanted.keys():
+            names = ", ".join(sorted({*wrong, *(given.keys() - wanted.keys())})[:5])
+            raise CheckpointError(f"the checkpoint's dense parameters are not this model's: {names} …; same model section?")
+        self.model.load_state_dict(given)
+        if weights_only:
+            return
+        for name, parameter in self.model.named_parameters():
+            prefix = f"optimizer.{name}."
+            state = {key[len(prefix) :]: tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+            if state:
+                self.optimizer.state[parameter] = state
+        torch.set_rng_state(tensors["random.torch"])
+        self.step = step
+        self.tick = int(tensors["tick"])
+
+
+def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+    """Log loss: mean over rows (by weight, if there are weights), summed over labels."""
+    if weights is None and logits.dim() == 1:
+        return binary_cross_entropy_with_logits(logits, labels)
+    loss = binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    per_row = loss if loss.dim() == 1 else loss.sum(1)
+    if weights is None:
+        return per_row.mean()
+    return (per_row * weights).sum() / weights.sum().clamp_min(1e-12)
+
+
+def dense_optimizer(model: torch.nn.Module, spec: DenseOptimizer) -> torch.optim.Optimizer:
+    """The optimizer that the job names, in PyTorch's fused form."""
+    parameters = list(model.parameters())
+    settings = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay, "fused": True}
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
+        "sgd": torch.optim.SGD,
+        "adagrad": torch.optim.Adagrad,
+        "adam": torch.optim.Adam,
+        "adamw": torch.optim.AdamW,
+    }
+    return kinds[spec.name](parameters, **settings)

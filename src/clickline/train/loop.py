@@ -1,0 +1,230 @@
+"""A run: epochs over the training data, evaluation after each, checkpoints on the way, the best one kept.
+
+Everything that decides what happens next (step, position in the data, best figure so far, unfinished interval) is in every
+checkpoint, so a run that is killed and resumed ends with the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clickline.config import Job
+from clickline.data.batch import Batch
+from clickline.data.pipeline import Dataset
+from clickline.data.positions import Position
+from clickline.data.schema import Schema
+from clickline.train import checkpoints
+from clickline.train.evaluating import evaluate, flat
+from clickline.train.journal import Interval, Journal
+from clickline.train.learner import Learner
+from clickline.train.watching import Watcher
+
+EVALUATION_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands between two steps."""
+
+    epoch: int = 0
+    position: Position | None = None
+    rows: int = 0
+    epoch_rows: int | None = None
+    """Rows of a whole epoch, once one has been seen; what the progress bar goes by from then on."""
+    best_auc: float | None = None
+    best_step: int | None = None
+    stale_epochs: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "position": None if self.position is None else self.position.to_dict()}
+
+    @classmethod
+    def from_dict(cls, facts: dict[str, Any]) -> Standing:
+        position = facts["position"]
+        return cls(**{**facts, "position": None if position is None else Position.from_dict(position)})
+
+
+class Run:
+    """One run of one job in one directory."""
+
+    def __init__(self, *, job: Job, schema: Schema, learner: Learner, directory: Path, watcher: Watcher) -> None:
+        self.job = job
+        self.schema = schema
+        self.learner = learner
+        self.directory = directory
+        self.checkpoint_directory = directory / "checkpoints"
+        self.watcher = watcher
+        self.standing = Standing()
+        self.interval = Interval()
+        self.valid: dict[str, float] = {}
+        self._saved_at = -1
+
+    def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """Stand where the checkpoint stood."""
+        tensors = checkpoints.load(checkpoint, tables=self.learner.sparse.tables)
+        self.learner.restore(tensors, step=checkpoint.step)
+        self.standing = Standing.from_dict(checkpoint.manifest["standing"])
+        self.interval = Interval.restored(tensors)
+        self._saved_at = checkpoint.step
+
+    def train(self, journal: Journal) -> None:
+        """Epochs until the last, or until early stopping or max_steps."""
+        settings = self.job.train
+        while self.standing.epoch < settings.epochs and not self._stopped_early() and not self._enough():
+            self._epoch(journal)
+        if self._saved_at != self.learner.step:
+            self.save()
+
+    def test(self, journal: Journal) -> dict[str, float]:
+        """Figures on the test data, of the best checkpoint if validation chose one."""
+        best = self.standing.best_step
+        if best is not None and best != self.learner.step:
+            wanted = self.checkpoint_directory / f"step-{best:010d}"
+            tensors = checkpoints.load(checkpoints.read(wanted), tables=self.learner.sparse.tables)
+            self.learner.restore(tensors, step=best, weights_only=True)
+            self.watcher.say(f"testing the best checkpoint, {wanted.name}")
+        figures = self._evaluate("test", self.job.data.test)
+        journal.line(kind="test", step=self.learner.step, epoch=self.standing.epoch, figures=figures)
+        return figures
+
+    def save(self) -> checkpoints.Checkpoint:
+        """Write a checkpoint of this instant and drop those no longer kept."""
+        checkpoint = checkpoints.write(
+            self.checkpoint_directory,
+            facts={
+                "step": self.learner.step,
+                "standing": self.standing.to_dict(),
+                "job": self.job.model_dump(mode="json"),
+                "schema": self.schema.to_dict(),
+                "valid": self.valid,
+            },
+            tensors={**self.learner.tensors(), **self.interval.tensors()},
+            tables=self.learner.sparse.tables,
+        )
+        self._saved_at = self.learner.step
+        checkpoints.prune(self.checkpoint_directory, keep=self.job.checkpoint.keep, also=self.standing.best_step)
+        return checkpoint
+
+    def _epoch(self, journal: Journal) -> None:
+        settings, standing = self.job.train, self.standing
+        dataset = Dataset(
+            data=self.job.data,
+            schema=self.schema,
+            paths=self.job.data.train,
+            batch_size=settings.batch_size,
+            seed=self.job.seed,
+            shuffle=True,
+        )
+        self.watcher.begin(f"epoch {standing.epoch + 1}/{settings.epochs}")
+        before = standing.rows
+        whole = standing.position is None
+        with closing(dataset.batches(epoch=standing.epoch, start=standing.position)) as batches:
+            self._steps(batches, dataset, journal)
+        self.watcher.end()
+        if self._enough():
+            return
+        self._sweep(end_of_epoch=True)
+        rows = self.standing.rows - before if whole else standing.epoch_rows
+        self.standing = replace(self.standing, epoch=standing.epoch + 1, position=None, epoch_rows=rows)
+        dataset.report.warn_of_bad_rows()
+        every = self.job.checkpoint.every_epochs
+        keep_this = every > 0 and self.standing.epoch % every == 0
+        if self.job.data.valid:
+            keep_this = self._validate(journal) or keep_this
+        if keep_this:
+            self.save()
+
+    def _steps(self, batches: Iterator[tuple[Batch, Position]], dataset: Dataset, journal: Journal) -> None:
+        shown = time.perf_counter()
+        for batch, position, learned in self.learner.learn(batches, barrier=self._checkpoint_due):
+            step = self.learner.step
+            self.standing = replace(self.standing, position=position, rows=self.standing.rows + len(batch))
+            self.interval.add(batch, learned)
+            if step % self.job.train.log_every == 0:
+                figures = self.interval.figures()
+                journal.line(kind="train", step=step, epoch=self.standing.epoch, figures=figures)
+                self.watcher.say(describe(step=step, epoch=self.standing.epoch, figures=figures))
+                self.interval = Interval()
+            now = time.perf_counter()
+            if now - shown > 0.1:
+                facts = {"rows/s": f"{self.interval.rate:,.0f}", "loss": f"{learned.loss:.4f}"}
+                self.watcher.advance(share=dataset.share(position), facts=facts)
+                shown = now
+            self._sweep(end_of_epoch=False)
+            if self._checkpoint_due(step):
+                self.save()
+            if self._enough():
+                break
+
+    def _validate(self, journal: Journal) -> bool:
+        """Evaluate; return whether this is the best so far."""
+        self.valid = self._evaluate("valid", self.job.data.valid)
+        journal.line(kind="valid", step=self.learner.step, epoch=self.standing.epoch - 1, figures=self.valid)
+        auc, best = self.valid.get("auc"), self.standing.best_auc
+        if auc is not None and (best is None or auc > best + self.job.train.early_stopping.min_delta):
+            self.standing = replace(self.standing, best_auc=auc, best_step=self.learner.step, stale_epochs=0)
+            return True
+        self.standing = replace(self.standing, stale_epochs=self.standing.stale_epochs + 1)
+        return False
+
+    def _evaluate(self, name: str, paths: list[str]) -> dict[str, float]:
+        dataset = Dataset(
+            data=self.job.data,
+            schema=self.schema,
+            paths=paths,
+            batch_size=EVALUATION_BATCH,
+            seed=self.job.seed,
+            shuffle=False,
+        )
+        self.watcher.begin(f"evaluating {name}")
+        try:
+            metrics = evaluate(
+                self.learner,
+                dataset,
+                progress=lambda rows: self.watcher.advance(share=None, facts={"rows": f"{rows:,}"}),
+            )
+        finally:
+            self.watcher.end()
+        figures = flat(metrics)
+        self.watcher.say(f"{name}: " + _list(figures))
+        return figures
+
+    def _sweep(self, *, end_of_epoch: bool) -> None:
+        """Evict rows where the job asks for it."""
+        every = self.job.tables.evict_every
+        due = end_of_epoch if every == 0 else not end_of_epoch and self.learner.step % every == 0
+        if due and self.learner.evicts:
+            removed = self.learner.evict()
+            if removed:
+                self.watcher.say(f"evicted {removed:,} rows")
+
+    def _checkpoint_due(self, step: int) -> bool:
+        every = self.job.checkpoint.every_steps
+        return (every > 0 and step % every == 0) or step == self.job.train.max_steps
+
+    def _stopped_early(self) -> bool:
+        patience = self.job.train.early_stopping.patience
+        return patience > 0 and self.standing.stale_epochs >= patience
+
+    def _enough(self) -> bool:
+        return 0 < self.job.train.max_steps <= self.learner.step
+
+
+def describe(*, step: int, epoch: int, figures: dict[str, float]) -> str:
+    """A line of metrics as people read it."""
+    return f"epoch {epoch + 1}  step {step:>6}  " + _list(figures)
+
+
+def _list(figures: dict[str, float]) -> str:
+    shown = ("loss", "auc", "batch_auc", "logloss", "calibration", "gauc", "rows_per_second")
+    parts = []
+    for name in figures:
+        if name in shown or "." in name:
+            value = figures[name]
+            parts.append(f"{name} {value:,.0f}" if name == "rows_per_second" else f"{name} {value:.5f}")
+    return "  ".join(parts)

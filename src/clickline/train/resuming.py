@@ -1,0 +1,32 @@
+"""Whether a checkpoint may be gone on from: only with the job it was made by, apart from what changes no arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clickline.config import Job
+from clickline.errors import CheckpointError
+
+
+def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
+    """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
+    free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
+    free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}
+    free |= {"data.storage", "data.max_bad_rows"}
+    differing = sorted(_differences(now.model_dump(mode="json"), then, ""))
+    bad = [key for key in differing if not any(key == f or key.startswith(f + ".") for f in free)]
+    if bad:
+        raise CheckpointError(
+            f"{where} is of another job: {', '.join(bad)} differ; resume with the job it was made with, "
+            "or start over with --fresh, or start from its weights with --warm-start"
+        )
+
+
+def _differences(now: Any, then: Any, path: str) -> Iterator[str]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        for key in now.keys() | then.keys():
+            yield from _differences(now.get(key), then.get(key), f"{path}.{key}" if path else key)
+    elif now != then:
+        yield path
