@@ -1,0 +1,44 @@
+"""`clickline train`: from a job file to a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clickline.cli.output import Json, Overrides, console, print_json
+
+
+def train(
+    job: Annotated[Path, typer.Argument(help="The job file.", show_default=False)],
+    overrides: Overrides = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
+    resume_from: Annotated[Path | None, typer.Option(help="Go on from this checkpoint.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the run's checkpoints and start over.")] = False,
+    warm_start: Annotated[Path | None, typer.Option(help="Start with this checkpoint's weights.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a model and test it.
+
+    Example: clickline train job.yaml --set train.epochs=2
+    """
+    from clickline.config.reading import read_job
+    from clickline.train.api import train as run
+    from clickline.train.watching import Silent, watcher_for
+
+    loaded = read_job(job, overrides=overrides or [])
+    result = run(
+        loaded.job,
+        resume=resume_from or resume,
+        fresh=fresh,
+        warm_start=warm_start,
+        watcher=Silent() if as_json else watcher_for(console),
+    )
+    if as_json:
+        print_json(result.to_dict())
+        return
+    console.print(f"{result.rows:,} rows in {result.seconds:.1f} s, {result.steps:,} steps")
+    if "auc" in result.test:
+        console.print(f"test AUC {result.test['auc']:.5f}, logloss {result.test['logloss']:.5f}")
+    console.print(f"checkpoint {result.checkpoint}")

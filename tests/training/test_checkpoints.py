@@ -1,0 +1,96 @@
+"""A checkpoint is complete or invisible, and damage is named before anything is used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from clickline import train
+from clickline.config import Job
+from clickline.errors import CheckpointError
+from clickline.train import checkpoints
+
+
+@pytest.fixture
+def trained(small_job):
+    return train(small_job)
+
+
+def test_every_damaged_byte_is_found(trained):
+    checkpoint = checkpoints.read(trained.checkpoint)
+    checkpoints.verify(checkpoint)
+    for name in checkpoint.manifest["files"]:
+        path = checkpoint.path / name
+        good = path.read_bytes()
+        for place in (0, len(good) // 2, len(good) - 1):
+            path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+            with pytest.raises(CheckpointError, match=f"{name}.*damaged"):
+                checkpoints.verify(checkpoint)
+        path.write_bytes(good[:-1])
+        with pytest.raises(CheckpointError, match="damaged"):
+            checkpoints.verify(checkpoint)
+        path.unlink()
+        with pytest.raises(CheckpointError, match="missing"):
+            checkpoints.verify(checkpoint)
+        path.write_bytes(good)
+
+
+def test_a_manifest_cannot_name_files_elsewhere(trained):
+    path = trained.checkpoint / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["files"]["../../secret"] = {"bytes": 1, "sha256": ""}
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="leaves the checkpoint's directory"):
+        checkpoints.read(trained.checkpoint)
+
+
+def test_resuming_with_another_model_is_refused_by_name(small_job, trained):
+    other = Job.model_validate({**small_job.model_dump(), "model": {"name": "dnn"}, "seed": 99})
+    with pytest.raises(CheckpointError, match=r"model\.name.*seed"):
+        train(other, resume=True)
+
+
+def test_training_again_in_the_same_place_loses_nothing(small_job, trained):
+    with pytest.raises(CheckpointError, match="--resume goes on"):
+        train(small_job)
+    assert checkpoints.find(trained.directory / "checkpoints")
+
+
+def test_only_the_newest_and_the_best_are_kept(small_job, criteo):
+    settings = small_job.model_dump()
+    settings["checkpoint"] = {"every_steps": 10, "every_epochs": 0, "keep": 2}
+    settings["data"]["valid"] = [criteo["test"]]
+    settings["train"]["epochs"] = 3
+    result = train(Job.model_validate(settings))
+    steps = [found.step for found in checkpoints.find(result.directory / "checkpoints")]
+    newest = result.steps
+    assert newest in steps
+    assert int(result.checkpoint.name.removeprefix("step-")) in steps
+    assert len(steps) <= 3
+
+
+def test_a_full_disk_is_said_and_leaves_the_older_ones(small_job, trained, monkeypatch):
+    before = [found.step for found in checkpoints.find(trained.directory / "checkpoints")]
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)  # a full disk cannot be had in a test
+    with pytest.raises(CheckpointError, match="No space left"):
+        checkpoints.write(
+            trained.directory / "checkpoints", facts={"step": 10**6}, tensors={"a": torch.zeros(1)}, tables={}
+        )
+    monkeypatch.undo()
+    assert [found.step for found in checkpoints.find(trained.directory / "checkpoints")] == before
+    assert not list((trained.directory / "checkpoints").glob(".writing-*"))
+
+
+def test_warm_start_takes_weights_but_counts_from_zero(small_job, trained):
+    settings = {**small_job.model_dump(), "name": "warm"}
+    result = train(Job.model_validate(settings), warm_start=trained.checkpoint)
+    assert result.steps == trained.steps
+    first = json.loads((result.directory / "metrics.jsonl").read_text().splitlines()[0])
+    cold = json.loads((trained.directory / "metrics.jsonl").read_text().splitlines()[0])
+    assert first["loss"] < cold["loss"]
