@@ -1,0 +1,53 @@
+"""Clickline: from click logs to live click-through-rate predictions.
+
+What is public is named here, and only here. Names are looked up when they are first used, so that `import clickline`
+and the command line's --help stay fast: PyTorch is loaded by what needs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clickline.config import Job as Job
+    from clickline.config.reading import LoadedJob as LoadedJob
+    from clickline.config.reading import read_job as read_job
+    from clickline.errors import CheckpointError as CheckpointError
+    from clickline.errors import ClicklineError as ClicklineError
+    from clickline.errors import DataError as DataError
+    from clickline.errors import JobError as JobError
+    from clickline.errors import ModelError as ModelError
+
+try:
+    __version__ = version("clickline")
+except PackageNotFoundError:  # run from a checkout that was never installed
+    __version__ = "0+unknown"
+
+_EXPORTS = {
+    "Job": "clickline.config",
+    "LoadedJob": "clickline.config.reading",
+    "read_job": "clickline.config.reading",
+    "Model": "clickline.models.base",
+    "Reader": "clickline.data.readers",
+    "train": "clickline.train",
+    "ClicklineError": "clickline.errors",
+    "JobError": "clickline.errors",
+    "DataError": "clickline.errors",
+    "ModelError": "clickline.errors",
+    "CheckpointError": "clickline.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "train":
+        # The package of that name, which can be called; see its docstring.
+        return import_module(_EXPORTS[name])
+    if name in _EXPORTS:
+        return getattr(import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'clickline' has no attribute {name!r}; it has {', '.join(sorted(_EXPORTS))}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_EXPORTS, "__version__"])

@@ -1,13 +1,17 @@
 """Errors a user can do something about. Everything else is a bug and shows its traceback.
 
-    ClicklineError
-    ├── JobError          the job file is wrong
-    ├── DataError         the data cannot be read, or too much of it is malformed
-    ├── ModelError        the model cannot be built, or does not fit the job
-    └── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
+ClicklineError
+├── JobError          the job file is wrong
+├── DataError         the data cannot be read, or too much of it is malformed
+├── ModelError        the model cannot be built, or does not fit the job
+└── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 
 class ClicklineError(Exception):
@@ -15,9 +19,41 @@ class ClicklineError(Exception):
 
     exit_code = 1
 
+    def as_dict(self) -> dict[str, Any]:
+        """The error for programs: what `--json` prints."""
+        return {"type": type(self).__name__, "message": str(self), "exit_code": self.exit_code}
+
+
+@dataclass(frozen=True, slots=True)
+class JobProblem:
+    """One thing that is wrong in a job, and where."""
+
+    key: str
+    """Path of the key, such as features.slots[3].pooling; empty if the problem is not about one key."""
+    message: str
+    line: int | None = None
+    column: int | None = None
+    override: bool = False
+    """Whether the value came from --set rather than from the file."""
+
+    def __str__(self) -> str:
+        line = "" if self.line is None else f"line {self.line}"
+        column = "" if self.column is None else f"column {self.column}"
+        where = ", ".join(part for part in (self.key, line, column, "--set" if self.override else "") if part)
+        return f"{where}: {self.message}" if where else self.message
+
 
 class JobError(ClicklineError):
+    """`errors` holds every problem found, where there is more to say than the message."""
+
     exit_code = 3
+
+    def __init__(self, message: str, *, errors: Sequence[JobProblem] = ()) -> None:
+        super().__init__(message)
+        self.errors = list(errors)
+
+    def as_dict(self) -> dict[str, Any]:
+        return super().as_dict() | {"errors": [asdict(problem) for problem in self.errors]}
 
 
 class DataError(ClicklineError):

@@ -1,0 +1,66 @@
+"""The command line: one file per verb, put together here.
+
+A verb is a function with a docstring, which is its help and shows an example. To add one, import it and register it
+below. A verb imports what it needs inside the function, so that --help need not wait for PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clickline.cli.doctor import doctor
+from clickline.cli.explain import explain
+from clickline.cli.output import ReportingGroup
+from clickline.cli.validate import validate
+
+EXIT_CODES = {
+    0: "ok",
+    1: "failed",
+    2: "usage",
+    3: "job",
+    4: "data",
+    5: "model",
+    6: "checkpoint",
+    130: "interrupted",
+}
+
+app = typer.Typer(
+    name="clickline",
+    cls=ReportingGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # its listing of local variables could show a secret
+    rich_markup_mode="rich",
+    epilog="Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + ".",
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from clickline import __version__
+
+        typer.echo(f"clickline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _clickline(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """From click logs to live click-through-rate predictions.
+
+    Example: clickline validate job.yaml
+    """
+
+
+app.command()(validate)
+app.command()(explain)
+app.command()(doctor)
+
+
+def main() -> None:
+    """The entry point."""
+    app(prog_name="clickline")

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from clickline.config.base import Section
+from clickline.config.concealing import check_address, check_concealed, check_plain, check_references
+
+FORMATS = ("criteo", "slots", "elasticctr", "csv", "parquet")
+FORMAT_PATTERN = rf"^({'|'.join(FORMATS)}|[\w./-]+:\w+)$"
 
 
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Paths = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_listed)]
+Location = Annotated[str, Field(min_length=1), AfterValidator(check_plain), AfterValidator(check_address)]
+Paths = Annotated[list[Location], BeforeValidator(_listed, json_schema_input_type=Location | list[Location])]
+_Option = Annotated[str, AfterValidator(check_references)]
 
 
 class Data(Section):
-    format: Annotated[str, Field(pattern=r"^(criteo|slots|elasticctr|csv|parquet|[\w./-]+:\w+)$")] = "criteo"
-    """criteo, slots (PaddleRec), elasticctr, csv, parquet, or a reader of your own: module:Class or path/file.py:Class."""
+    format: Annotated[str, Field(pattern=FORMAT_PATTERN)] = "criteo"
+    """criteo, slots (PaddleRec), elasticctr, csv, parquet, or your own reader: module:Class or path/file.py:Class."""
     train: Paths = []
     """Files, globs, directories or URLs to train on, in this order."""
     valid: Paths = []
     """The same, evaluated after each epoch; early stopping and the best checkpoint go by it."""
     test: Paths = []
     """The same, evaluated once at the end."""
-    reader: dict[str, Any] = {}
+    reader: Annotated[dict[str, Any], AfterValidator(check_references), AfterValidator(check_concealed)] = {}
     """Keyword arguments for a reader of your own."""
-    storage: dict[str, str] = {}
+    storage: Annotated[dict[str, _Option], AfterValidator(check_concealed)] = {}
     """Options for fsspec (endpoint, user, …). Secrets as ${env:NAME}: resolved at use, never printed."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
     """CSV: what separates columns."""
@@ -39,5 +45,5 @@ class Data(Section):
     """Threads that parse."""
     block_bytes: Annotated[int, Field(ge=4096, le=1 << 30)] = 1 << 20
     """Bytes of text that a thread parses at a time."""
-    max_bad_rows: Annotated[float, Field(ge=0)] = 0.001
+    max_bad_rows: Annotated[float, Field(ge=0, le=1e15)] = 0.001
     """Malformed rows that are skipped before the run stops: a share of the rows if below 1, else a number."""

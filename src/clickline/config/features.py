@@ -14,7 +14,12 @@ from clickline.config.tables import Admission, Eviction
 
 Pooling = Literal["sum", "mean", "max", "sequence"]
 Normalise = Literal["none", "log1p", "standard", "minmax", "criteo"]
-Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\s:]+$")]
+NAME_PATTERN = r"^[^\s:]+$"
+
+
+def _number_as_text(value: Any) -> Any:
+    """Let 101 stand for "101": slots of the older systems, and CSV columns without a header, have numbers for names."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _named(value: Any) -> Any:
@@ -22,10 +27,16 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str | int) and not isinstance(value, bool) else value
 
 
+_Text = BeforeValidator(_number_as_text, json_schema_input_type=str | int)
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME_PATTERN), _Text]
+Column = Annotated[str, Field(min_length=1), _Text]
+Number = Annotated[float, Field(ge=-1e30, le=1e30)]
+
+
 class Slot(Section):
-    name: Annotated[Name, BeforeValidator(lambda v: str(v) if isinstance(v, int) else v)]
+    name: Name
     """The slot's name; together with a value it makes the key."""
-    column: str | None = None
+    column: Column | None = None
     """Column of the log that it is read from, if not the slot's own name."""
     bucket: Literal["none", "log"] = "none"
     """`log` turns a number v into floor(ln(v)²) when v > 2, else into floor(v): integers as categories."""
@@ -44,26 +55,30 @@ class Slot(Section):
 class Dense(Section):
     name: Name
     """The dense feature's name."""
-    column: str | None = None
+    column: Column | None = None
     """Column of the log that it is read from, if not the feature's own name."""
     size: Annotated[int, Field(ge=1, le=65_536)] = 1
     """How many numbers it holds (slot text only)."""
     normalise: Normalise = "log1p"
     """none, log1p: sign(v)·ln(1+|v|), standard: (v-mean)/sd, minmax: (v-low)/(high-low), criteo: v ≤ 2 ? v : ln(v)²."""
-    center: float | None = None
+    center: Number | None = None
     """Mean (standard) or low (minmax); fitted on the first `fit_rows` training rows if not given."""
-    spread: Annotated[float, Field(gt=0)] | None = None
+    spread: Annotated[float, Field(gt=0, le=1e30)] | None = None
     """Standard deviation (standard) or high - low (minmax); fitted if not given."""
-    missing: float = 0.0
+    missing: Number = 0.0
     """Value, after normalisation, where the log has none."""
+
+
+Slots = list[Annotated[Slot, BeforeValidator(_named, json_schema_input_type=Name | Slot)]]
+Denses = list[Annotated[Dense, BeforeValidator(_named, json_schema_input_type=Name | Dense)]]
 
 
 class Features(Section):
     labels: Annotated[list[Name], Field(min_length=1, max_length=16)] = ["label"]
     """Columns with the labels, each 0 or 1; the first is the click that AUC and click counts are about."""
-    slots: Annotated[list[Annotated[Slot, BeforeValidator(_named)]], Field(max_length=4096)] = []
+    slots: Annotated[Slots, Field(max_length=4096)] = []
     """Categorical features; a plain name is enough. The Criteo format has its own if none are given."""
-    dense: Annotated[list[Annotated[Dense, BeforeValidator(_named)]], Field(max_length=4096)] = []
+    dense: Annotated[Denses, Field(max_length=4096)] = []
     """Numeric features; a plain name is enough. The Criteo format has its own if none are given."""
     integers: Literal["dense", "slots", "both"] = "both"
     """Criteo format only: whether I1 to I13 become dense features, bucketed slots, or both."""
@@ -75,5 +90,5 @@ class Features(Section):
     """Column that GAUC groups by, a user id as a rule."""
     keys: Literal["hash", "raw"] = "hash"
     """hash: XXH64 of slot and value. raw: the value is itself the 64-bit key, as in the older systems' text."""
-    fit_rows: Annotated[int, Field(ge=1)] = 100_000
+    fit_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
     """Training rows from which standard and minmax are fitted."""

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from clickline.config.base import Section
+from clickline.config.concealing import check_plain
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.config.model import Model
 from clickline.config.tables import Tables
 from clickline.config.training import Checkpoint, Train
 
+# Names a directory below `output`, so it must not lead out of it: no separators, no leading dot.
+NAME_PATTERN = r"^\w[\w.-]*$"
+
 
 class Job(Section):
-    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")] = "clickline"
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=NAME_PATTERN)] = "clickline"
     """Name of the run; its directory is output/name."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Everything random follows from it."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """Threads for dense maths and tables. 0 = one per core."""
-    output: str = "runs"
+    output: Annotated[str, Field(min_length=1), AfterValidator(check_plain)] = "runs"
     """Directory under which runs are written."""
     data: Data = Data()
     """Where rows come from."""

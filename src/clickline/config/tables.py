@@ -9,7 +9,7 @@ from pydantic import Field
 from clickline.config.base import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0)]
+NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 
 
 class Admission(Section):
@@ -20,7 +20,7 @@ class Admission(Section):
 
 
 class Eviction(Section):
-    unseen_for: Annotated[int, Field(ge=0)] = 0
+    unseen_for: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Rows not seen for this long are dropped: seconds of event time if the log has it, else steps. 0 = never."""
     min_score: NonNegative = 0.0
     """Rows whose score, show_weight·shows + click_weight·clicks, is below this are dropped. 0 = never."""
@@ -45,7 +45,7 @@ class SparseOptimizer(Section):
     """adam and adamw: decay of the mean."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """adam and adamw: decay of the square."""
-    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-8
     """Keeps divisions finite (FTRL: unused)."""
     initial: NonNegative = 0.1
     """adagrad: the accumulator's start. FTRL: beta."""
@@ -69,7 +69,7 @@ class Tables(Section):
     """When a new key gets a row."""
     eviction: Eviction = Eviction()
     """When a row is dropped."""
-    evict_every: Annotated[int, Field(ge=0)] = 0
+    evict_every: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Steps between sweeps that evict. 0 = at the end of each epoch if eviction is on."""
     count_decay: Annotated[float, Field(gt=0, le=1)] = 1.0
     """What shows and clicks are multiplied by at each sweep."""

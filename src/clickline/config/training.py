@@ -14,16 +14,16 @@ class DenseOptimizer(Section):
     """The rule for the dense parameters."""
     learning_rate: Annotated[float, Field(gt=0, le=100)] = 0.001
     """Step size."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1e30)] = 0.0
     """L2 (adamw: decoupled)."""
-    clip: Annotated[float, Field(ge=0)] = 0.0
+    clip: Annotated[float, Field(ge=0, le=1e30)] = 0.0
     """Gradient norm over all dense parameters is scaled to at most this. 0 = never."""
 
 
 class EarlyStopping(Section):
-    patience: Annotated[int, Field(ge=0)] = 0
+    patience: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Epochs without improvement of validation AUC before training stops. 0 = never."""
-    min_delta: Annotated[float, Field(ge=0)] = 0.0
+    min_delta: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What counts as an improvement."""
 
 
@@ -36,9 +36,9 @@ class Train(Section):
     """How the dense parameters learn."""
     staleness: Annotated[int, Field(ge=0, le=1)] = 0
     """1: rows are pulled while the step before is still computing. Faster on many cores; as reproducible as 0."""
-    log_every: Annotated[int, Field(ge=1)] = 100
+    log_every: Annotated[int, Field(ge=1, le=10**12)] = 100
     """Steps between lines of metrics."""
-    max_steps: Annotated[int, Field(ge=0)] = 0
+    max_steps: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Stop after this many steps. 0 = no limit."""
     early_stopping: EarlyStopping = EarlyStopping()
     """When to stop before the last epoch."""
@@ -47,9 +47,9 @@ class Train(Section):
 
 
 class Checkpoint(Section):
-    every_steps: Annotated[int, Field(ge=0)] = 0
+    every_steps: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Steps between checkpoints. 0 = none within an epoch."""
-    every_epochs: Annotated[int, Field(ge=0)] = 1
+    every_epochs: Annotated[int, Field(ge=0, le=10_000)] = 1
     """Epochs between checkpoints. 0 = only at the end."""
-    keep: Annotated[int, Field(ge=1)] = 3
+    keep: Annotated[int, Field(ge=1, le=10_000)] = 3
     """How many of the newest are kept; the best one is always kept."""

@@ -1,0 +1,80 @@
+"""docs/reference/cli.md, made from the verbs themselves.
+
+python -m clickline.cli.reference docs/reference
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from clickline.cli import EXIT_CODES, app
+
+_MEANINGS = {
+    0: "Done.",
+    1: "Something failed that is none of the below.",
+    2: "Wrong usage: an unknown verb or option, or one is missing.",
+    3: "The job is wrong.",
+    4: "The data cannot be read, or too much of it is malformed.",
+    5: "The model cannot be built, or does not fit the job.",
+    6: "A checkpoint is missing, damaged, or of another job.",
+    130: "Interrupted, by Ctrl+C as a rule.",
+}
+_HEAD = """\
+# The command line
+
+Made from the verbs by `python -m clickline.cli.reference docs/reference`; edit the verbs, not this file.
+
+Results go to stdout; errors, notes and progress to stderr. With `--json`, stdout holds one JSON value, and an error
+becomes `{"error": {"type": …, "message": …, "exit_code": …}}` there, for a wrong job with `errors`, a list of
+`{"key", "message", "line", "column", "override"}`. `clickline --install-completion` sets up completion in your shell,
+`clickline --version` prints the version. `python -m clickline` is the same as `clickline`.
+
+## Exit codes
+
+| code | name | meaning |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """The reference as Markdown."""
+    codes = "".join(f"| {code} | {name} | {_MEANINGS[code]} |\n" for code, name in EXIT_CODES.items())
+    return _HEAD + codes + "".join(_verbs(typer.main.get_command(app), "clickline"))
+
+
+def write(directory: Path) -> Path:
+    """Write the page; gives back its path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "cli.md"
+    file.write_text(page(), encoding="utf-8")
+    return file
+
+
+def _verbs(group: Any, prefix: str) -> Iterator[str]:
+    for name, verb in group.commands.items():
+        if verb.hidden:
+            continue
+        called = f"{prefix} {name}"
+        yield f"\n## {called}\n\n{inspect.cleandoc(verb.help or '')}\n"
+        rows = [_row(parameter) for parameter in verb.params if parameter.name != "help"]
+        if rows:
+            yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)
+        if hasattr(verb, "commands"):
+            yield from _verbs(verb, called)
+
+
+def _row(parameter: Any) -> str:
+    is_option = parameter.param_type_name == "option"
+    name = ", ".join(parameter.opts) if is_option else parameter.metavar or parameter.name.upper()
+    value = f" {parameter.metavar}" if is_option and parameter.metavar else ""
+    return f"| `{name}{value}` | {(parameter.help or '').replace('|', chr(92) + '|')} |\n"
+
+
+if __name__ == "__main__":
+    print(write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")))

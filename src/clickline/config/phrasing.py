@@ -1,0 +1,103 @@
+"""What is wrong with a value, in words: pydantic's findings as sentences that say what was given, expected, meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clickline.config import data, features, job
+from clickline.config.origins import Origins, Path, key_text
+from clickline.config.sections import places_of, section_at
+from clickline.config.suggesting import closest, suggestion
+from clickline.errors import JobProblem
+
+_PATTERNS = {
+    job.NAME_PATTERN: "a name of letters, digits, _ . and - that starts with a letter, digit or _",
+    features.NAME_PATTERN: "a name without spaces and colons",
+}
+_KINDS = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "dict": "a mapping of keys to values",
+    "model": "a mapping of keys to values",
+}
+_SENTENCES: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
+    "greater_than_equal": lambda shown, context: f"{shown} is too small; must be at least {context['ge']}",
+    "greater_than": lambda shown, context: f"{shown} is too small; must be more than {context['gt']}",
+    "less_than_equal": lambda shown, context: f"{shown} is too large; must be at most {context['le']}",
+    "less_than": lambda shown, context: f"{shown} is too large; must be less than {context['lt']}",
+    "finite_number": lambda shown, _: f"{shown} is not a finite number",
+    "missing": lambda _, __: "missing; it has no default",
+    "string_too_short": lambda shown, _: f"{shown} is empty; it must not be",
+    "string_too_long": lambda shown, context: f"{shown} is longer than {context['max_length']}",
+    "too_short": lambda _, context: f"{context['actual_length']} elements; must have at least {context['min_length']}",
+    "too_long": lambda _, context: f"{context['actual_length']} elements; must have at most {context['max_length']}",
+}
+_CONCEALED = (("data", "storage"), ("data", "reader"))
+
+
+def problem_of(finding: Mapping[str, Any], origins: Origins) -> JobProblem:
+    """One of pydantic's findings (an element of `ValidationError.errors()`) as a problem of the job."""
+    path: Path = finding["loc"]
+    line, override = origins.nearest(path)
+    return JobProblem(key_text(path), _sentence(finding, path), line, override=override)
+
+
+def _sentence(finding: Mapping[str, Any], path: Path) -> str:
+    kind, given, context = finding["type"], finding.get("input"), finding.get("ctx", {})
+    shown = "what is given" if path[:2] in _CONCEALED else show(given)
+    if kind == "extra_forbidden":
+        return _unknown_key(path)
+    if kind == "literal_error":
+        choices = re.findall(r"'([^']*)'", context["expected"])
+        return f"{shown} is not one of {', '.join(choices)}{_meant(given, choices)}"
+    if kind == "string_pattern_mismatch":
+        if context["pattern"] == data.FORMAT_PATTERN:
+            known = ", ".join(data.FORMATS)
+            return f"{shown} is not one of {known}, or module:Class{_meant(given, data.FORMATS)}"
+        return f"{shown} is not {_PATTERNS[context['pattern']]}"
+    if kind in _SENTENCES:
+        return _SENTENCES[kind](shown, context)
+    if (expected := _KINDS.get(kind.partition("_")[0])) and kind.endswith(("_type", "_parsing", "_from_float")):
+        return f"empty; expected {expected}" if given is None else f"{shown} is not {expected}{_hint(kind, given)}"
+    return str(finding["msg"])
+
+
+def show(value: Any) -> str:
+    """A value as it may stand in a message: short, on one line, and never the contents of a list or mapping."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, dict):
+        return "a mapping"
+    text = repr(value) if not isinstance(value, str) else f'"{value}"' if value.isprintable() else repr(value)
+    return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
+
+
+def _unknown_key(path: Path) -> str:
+    name = str(path[-1])
+    section = section_at(path[:-1])
+    known = list(section.model_fields) if section else []
+    if closest(name, known) is None and (places := places_of(name)):
+        return f"unknown key; did you mean {' or '.join(places[:3])}?"
+    return f"unknown key; {suggestion(name, known, kind='keys')}"
+
+
+def _meant(given: Any, choices: Any) -> str:
+    match = closest(given, choices) if isinstance(given, str) else None
+    return f"; did you mean {match}?" if match else ""
+
+
+def _hint(kind: str, given: Any) -> str:
+    if kind.startswith("string") and isinstance(given, bool | int | float):
+        return "; put it in quotes"
+    if kind.startswith("int") and isinstance(given, float) and given.is_integer() and abs(given) < 1e15:
+        return f"; write {int(given)}"
+    return ""
