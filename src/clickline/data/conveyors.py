@@ -72,7 +72,9 @@ class Conveyor(Iterator[Out], Generic[In, Out]):
         """`upstream` is the conveyor that `source` reads from, if any: closing this one closes that one first."""
         self._belt = _Belt(ahead=ahead)
         self._next = 0
-        targets = [(_feed, (self._belt, source, work is None), f"{name}-feed")]
+        targets: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
+            (_feed, (self._belt, source, work is None), f"{name}-feed")
+        ]
         targets += [(_serve, (self._belt, work), f"{name}-{number}") for number in range(threads if work else 0)]
         self._threads = [threading.Thread(target=f, args=args, name=n, daemon=True) for f, args, n in targets]
         started = list(self._threads)

@@ -93,7 +93,9 @@ def _storage(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
             raise DataError(f"Reading '{path}' needs a package that is not installed: {remedy}") from error
         except ValueError as error:
             known = ", ".join(sorted(set(_EXTRAS) | {"file", "hdfs", "memory"}, key=str.lower))
-            raise DataError(f"Cannot read '{path}': {error}. Known protocols: {known}, and others of fsspec.") from error
+            raise DataError(
+                f"Cannot read '{path}': {error}. Known protocols: {known}, and others of fsspec."
+            ) from error
     return Storage(system, secrets), name
 
 

@@ -19,7 +19,7 @@ from clickline.data import tables
 from clickline.data.arrow import parse_table
 from clickline.data.batch import Batch
 from clickline.data.conveyors import Conveyor
-from clickline.data.files import File, find
+from clickline.data.files import find
 from clickline.data.positions import Counts, Place, Position
 from clickline.data.reports import Report, Tally
 from clickline.data.schema import Schema
@@ -64,9 +64,7 @@ class Dataset:
 
         A generator: closing it, or leaving the loop over it, stops the threads behind it. Batches must not be changed.
         """
-        then = beginning(
-            epoch=epoch, seed=self._seed, batch_size=self._batch_size, shuffle_rows=self._shuffle_rows
-        )
+        then = beginning(epoch=epoch, seed=self._seed, batch_size=self._batch_size, shuffle_rows=self._shuffle_rows)
         start = start or then
         if start.epoch != epoch:
             raise ValueError(f"Argument 'start' must be a position in epoch {epoch} but is in epoch {start.epoch}.")
@@ -76,8 +74,11 @@ class Dataset:
         parsed = Conveyor(
             self._blocks(start.place), work=self._parse, threads=threads, ahead=2 * threads + 2, name="clickline-parse"
         )
-        gathered = Conveyor(
-            self._windows(parsed, start=start, then=then, tally=tally), upstream=parsed, ahead=2, name="clickline-window"
+        gathered: Conveyor[Window, Window] = Conveyor(
+            self._windows(parsed, start=start, then=then, tally=tally),
+            upstream=parsed,
+            ahead=2,
+            name="clickline-window",
         )
         try:
             for window in gathered:

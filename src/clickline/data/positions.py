@@ -71,7 +71,9 @@ class Position:
             found = {**_exact(cls, values), "place": Place(**{**place, "counts": Counts(**counts)})}
             return cls(**found)
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"This is no data position: {error}. Start without it, from the beginning.") from error
+            raise CheckpointError(
+                f"This is no data position: {error}. Start without it, from the beginning."
+            ) from error
 
 
 def _exact(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:

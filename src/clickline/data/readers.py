@@ -8,8 +8,8 @@
                 label, user, ad = line.decode().rstrip().split("|")
                 yield {"label": label, "user": user, "ad": ad}
 
-`format: readers.py:Pipes` in the job is all it takes; columns are then named in `features` as for CSV. A reader that can
-make Arrow record batches itself implements `tables` instead, which is many times faster.
+`format: readers.py:Pipes` in the job is all it takes; columns are then named in `features` as for CSV. A reader that
+can make Arrow record batches itself implements `tables` instead, which is many times faster.
 """
 
 from __future__ import annotations

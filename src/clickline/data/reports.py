@@ -61,9 +61,7 @@ class Tally:
         self._examples: list[BadRow] = []
         self._warn = warn
 
-    def add(
-        self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]
-    ) -> None:
+    def add(self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]) -> None:
         self._rows += rows
         self._bad += bad
         # New arrays each time: a report may be made from the old ones in another thread.

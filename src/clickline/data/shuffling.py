@@ -44,7 +44,7 @@ class Window:
 
 
 def beginning(*, epoch: int, seed: int, batch_size: int, shuffle_rows: int) -> Position:
-    """The first position of an epoch. Windows are multiples of a batch, so that only an epoch's last batch is smaller."""
+    """The first position of an epoch. A window is a multiple of a batch, so that only the last batch may be smaller."""
     shuffled = shuffle_rows > 0
     rows = -(-(shuffle_rows if shuffled else _UNSHUFFLED_ROWS) // batch_size) * batch_size
     return Position(epoch=epoch, window=0, taken=0, rows=rows, shuffled=shuffled, seed=seed, place=Place())
@@ -111,9 +111,7 @@ def _rows(result: Parsed) -> Batch:
 
 
 def _count(block: Block, result: Parsed, *, line: int, tally: Tally) -> None:
-    tally.add(
-        rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots
-    )
+    tally.add(rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots)
     for number, reason in result.errors:
         tally.note(block.path, line + number, reason)
     tally.check()

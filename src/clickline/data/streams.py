@@ -92,9 +92,7 @@ def _cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Itera
         yield offset, b"".join(held)
 
 
-def _columns(
-    pieces: Iterator[bytes], *, data: Data, path: str
-) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:
+def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:
     """Names of the columns, the header's bytes (none if it is not one), and the rest of the file."""
     head = b""
     for piece in pieces:

@@ -20,7 +20,7 @@ from clickline.plugins import load_class
 
 
 def parquet(number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]]) -> Iterator[Block]:
-    """Blocks of a Parquet file; `wanted` picks from the columns that it has. Row groups before the place are skipped."""
+    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read."""
     with file.open() as raw:
         if raw.seek(0, io.SEEK_END) == 0:
             return
@@ -52,8 +52,9 @@ def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator
         except (ClicklineError, OSError):
             raise
         except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"{type(reader).__name__} failed on '{file.path}' after {rows} rows with {type(error).__name__}: {error}"
+                f"{type(reader).__name__} failed on '{file.path}' after {rows} rows with {reason}"
             ) from error
     _complete(file, start, rows)
 
@@ -75,9 +76,7 @@ def _from_place(
         skipped = max(offset - first, 0)
         if skipped < rows:
             where = first + skipped
-            yield Block(
-                file=number, path=file.path, offset=where, line=where, columns=(), data=table.slice(skipped)
-            )
+            yield Block(file=number, path=file.path, offset=where, line=where, columns=(), data=table.slice(skipped))
         first += rows
 
 
