@@ -1,0 +1,125 @@
+"""The way of the rows: files, blocks, parsed blocks, windows, batches.
+
+    files ── one thread: open, decompress, cut ── `data.threads` threads: parse ── one thread: gather windows ── you
+
+Everything up to the window happens in the background; the consumer only picks a batch's rows out of the current
+window. Between any two stages there is room for a few blocks, or for one window, so memory does not depend on how much
+data there is. Batches depend on the files, the seed and the epoch, never on threads or timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from clickline._native import Parsed, Parser
+from clickline.config.data import Data
+from clickline.data import tables
+from clickline.data.arrow import parse_table
+from clickline.data.batch import Batch
+from clickline.data.conveyors import Conveyor
+from clickline.data.files import find
+from clickline.data.positions import Counts, Place, Position
+from clickline.data.reports import Report, Tally
+from clickline.data.schema import Schema
+from clickline.data.shuffling import Window, beginning, windows
+from clickline.data.streams import Block, Opened, blocks, text
+from clickline.errors import ClicklineError, DataError
+
+_TEXT = ("criteo", "slots", "elasticctr", "csv")
+
+
+class Dataset:
+    """Rows of some files, as batches. Finding the files happens here; reading them, in `batches`."""
+
+    def __init__(
+        self, *, data: Data, schema: Schema, paths: list[str], batch_size: int, seed: int, shuffle: bool
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"Argument 'batch_size' must be at least 1 but got {batch_size}.")
+        self._data = data
+        self._schema = schema
+        self._batch_size = batch_size
+        self._seed = seed
+        self._shuffle_rows = data.shuffle_rows if shuffle else 0
+        self._files = find(paths, options=data.storage)
+        self._opened = self._way_of_opening()
+        self._parsers: dict[tuple[str, ...], Parser] = {}
+        self._tally: Tally | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """Paths in the order of reading."""
+        return [file.path for file in self._files]
+
+    @property
+    def report(self) -> Report:
+        """What the latest pass has found so far; a resumed pass counts on from where it resumed."""
+        tally = self._tally or Tally(limit=0, start=Counts(), warn=False)
+        return tally.report(dense=self._schema.dense_names, slots=self._schema.slot_names)
+
+    def batches(self, *, epoch: int, start: Position | None = None) -> Iterator[tuple[Batch, Position]]:
+        """The batches of an epoch, each with the position from which to go on after it.
+
+        A generator: closing it, or leaving the loop over it, stops the threads behind it. Batches must not be changed.
+        """
+        then = beginning(epoch=epoch, seed=self._seed, batch_size=self._batch_size, shuffle_rows=self._shuffle_rows)
+        start = start or then
+        if start.epoch != epoch:
+            raise ValueError(f"Argument 'start' must be a position in epoch {epoch} but is in epoch {start.epoch}.")
+        tally = Tally(limit=self._data.max_bad_rows, start=start.place.counts, warn=self._tally is None)
+        self._tally = tally
+        threads = self._data.threads
+        parsed = Conveyor(
+            self._blocks(start.place), work=self._parse, threads=threads, ahead=2 * threads + 2, name="clickline-parse"
+        )
+        gathered: Conveyor[Window, Window] = Conveyor(
+            self._windows(parsed, start=start, then=then, tally=tally),
+            upstream=parsed,
+            ahead=2,
+            name="clickline-window",
+        )
+        try:
+            for window in gathered:
+                yield from window.batches(self._batch_size)
+                del window  # or there would be three of them while the next one is awaited
+        finally:
+            gathered.close()
+
+    def _windows(
+        self, parsed: Iterator[tuple[Block, Parsed]], *, start: Position, then: Position, tally: Tally
+    ) -> Iterator[Window]:
+        yield from windows(parsed, start=start, then=then, tally=tally)
+        if tally.counts.rows == 0:
+            shown = ", ".join(self.files[:3]) + (", …" if len(self.files) > 3 else "")
+            raise DataError(f"There are no rows in the data: {shown} ({len(self.files)} files, all empty).")
+
+    def _blocks(self, start: Place) -> Iterator[Block]:
+        return blocks(self._files, start=start, opened=self._opened)
+
+    def _way_of_opening(self) -> Opened:
+        if self._data.format in _TEXT:
+            return partial(text, data=self._data)
+        if self._data.format == "parquet":
+            return partial(tables.parquet, wanted=self._schema.columns_of)
+        return partial(tables.custom, reader=tables.load_reader(self._data))
+
+    def _parse(self, block: Block) -> tuple[Block, Parsed]:
+        """Runs in several threads at once; the native part of it without the interpreter lock."""
+        try:
+            return block, self._parsed(block)
+        except ClicklineError as error:
+            raise type(error)(f"'{block.path}': {error}") from error
+
+    def _parsed(self, block: Block) -> Parsed:
+        data: Any = block.data
+        if not isinstance(data, bytes):
+            return parse_table(self._parser(()), data)
+        return self._parser(block.columns).parse(data)
+
+    def _parser(self, columns: tuple[str, ...]) -> Parser:
+        # Two threads may both make one, which does no harm.
+        if columns not in self._parsers:
+            self._parsers[columns] = self._schema.parser(columns=list(columns))
+        return self._parsers[columns]

@@ -1,0 +1,110 @@
+"""What a pass over the data found: rows, malformed rows with examples, missing values; and when that is too much.
+
+Malformed rows are skipped, counted and shown, up to the limit in `data.max_bad_rows`. Past it the run stops, because
+a log in the wrong format would otherwise train a model on what little of it happens to parse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickline.data.positions import Counts
+from clickline.errors import DataError
+
+logger = logging.getLogger("clickline.data")
+
+_EXAMPLES = 10
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that could not be read; `line` counts from 1 in the decompressed file."""
+
+    path: str
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A pass over the data so far. Rows are read ahead, so this may know of more than was trained on."""
+
+    rows: int
+    """Good rows."""
+    bad: int
+    """Rows that were skipped."""
+    examples: tuple[BadRow, ...]
+    """The first bad rows; after a resume, the first since then."""
+    missing_dense: Mapping[str, int]
+    """Rows without a value, by dense feature."""
+    missing_slots: Mapping[str, int]
+    """Rows without a value, by slot."""
+
+
+class Tally:
+    """Counts one pass, and stops it when too many rows are bad."""
+
+    def __init__(self, *, limit: float, start: Counts, warn: bool) -> None:
+        self._limit = limit
+        self._rows, self._bad = start.rows, start.bad
+        self._missing_dense = np.array(start.missing_dense, np.int64)
+        self._missing_slots = np.array(start.missing_slots, np.int64)
+        self._examples: list[BadRow] = []
+        self._warn = warn
+
+    def add(self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]) -> None:
+        self._rows += rows
+        self._bad += bad
+        # New arrays each time: a report may be made from the old ones in another thread.
+        self._missing_dense = _sum(self._missing_dense, missing_dense)
+        self._missing_slots = _sum(self._missing_slots, missing_slots)
+
+    def note(self, path: str, line: int, reason: str) -> None:
+        """Keep an example of a bad row, if there are not enough yet."""
+        if len(self._examples) < _EXAMPLES:
+            row = BadRow(path, line, reason)
+            self._examples.append(row)
+            if self._warn:
+                logger.warning("Skipped a malformed row: %s", row)
+
+    def check(self, *, end: bool = False) -> None:
+        """Raise if too many rows are bad. A share is taken of 1000 rows at least, except at the end of the pass."""
+        seen = self._rows + self._bad
+        share = self._limit < 1
+        allowed = self._limit * (seen if end else max(seen, _SAMPLE)) if share else self._limit
+        if self._bad <= allowed:
+            return
+        limit = f"{self._limit:.4%} of the rows" if share else f"{self._limit:.0f} rows"
+        listed = "\n".join(f"  {example}" for example in self._examples)
+        raise DataError(
+            f"{self._bad} of {seen} rows are malformed, more than data.max_bad_rows allows ({limit}):\n{listed}\n"
+            f"Check that data.format fits these files, or raise data.max_bad_rows to skip such rows."
+        )
+
+    @property
+    def counts(self) -> Counts:
+        dense, slots = tuple(self._missing_dense.tolist()), tuple(self._missing_slots.tolist())
+        return Counts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
+
+    def report(self, *, dense: Sequence[str], slots: Sequence[str]) -> Report:
+        counts = self.counts
+        return Report(
+            rows=counts.rows,
+            bad=counts.bad,
+            examples=tuple(self._examples),
+            missing_dense=dict(zip(dense, counts.missing_dense or [0] * len(dense), strict=True)),
+            missing_slots=dict(zip(slots, counts.missing_slots or [0] * len(slots), strict=True)),
+        )
+
+
+def _sum(total: NDArray[np.int64], more: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return total + more.astype(np.int64) if len(total) else more.astype(np.int64)

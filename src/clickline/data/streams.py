@@ -1,0 +1,120 @@
+"""Files as blocks: whole lines of text, or record batches, each with the parser that fits it.
+
+One thread runs this and does nothing else: open, decompress, cut. Blocks exist for the sake of speed only. Which rows
+there are and in which order has nothing to do with where they were cut.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import PurePosixPath
+
+from clickline.config.data import Data
+from clickline.data.compression import decompressed
+from clickline.data.files import File
+from clickline.data.positions import Place
+from clickline.errors import DataError
+
+_LONGEST_LINE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of lines or rows of one file, yet to be parsed."""
+
+    file: int
+    path: str
+    offset: int
+    """Where it starts: decompressed bytes, or rows."""
+    line: int | None
+    """Lines before it, where the stream knows: at its beginning. Later blocks go on counting from there."""
+    columns: tuple[str, ...]
+    """CSV: the file's columns. Empty for formats that have none."""
+    data: object
+    """Bytes or a record batch."""
+
+
+Opened = Callable[[int, File, Place], Iterator[Block]]
+"""Blocks of one file, from a place on."""
+
+
+def blocks(files: list[File], *, start: Place, opened: Opened) -> Iterator[Block]:
+    """All blocks of all files, from a place on."""
+    if start.path:
+        _same_file(files, start)
+    for number in range(start.file, len(files)):
+        beginning = start if number == start.file else Place(file=number)
+        yield from opened(number, files[number], beginning)
+
+
+def text(number: int, file: File, start: Place, *, data: Data) -> Iterator[Block]:
+    """Blocks of a text file."""
+    columns: tuple[str, ...] = ()
+    offset, line = start.offset, start.line
+    with file.open() as raw:
+        pieces = decompressed(raw, path=file.path, offset=offset, piece=data.block_bytes)
+        if data.format == "csv" and offset == 0:
+            columns, header, pieces = _columns(pieces, data=data, path=file.path)
+            offset, line = len(header), int(bool(header))
+        elif data.format == "csv":
+            with file.open() as again:
+                columns, _, _ = _columns(decompressed(again, path=file.path), data=data, path=file.path)
+        known: int | None = line
+        for where, lines in _cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
+            yield Block(file=number, path=file.path, offset=where, line=known, columns=columns, data=lines)
+            known = None
+
+
+def _cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
+    """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
+    held: list[bytes] = []
+    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the place after it
+    for piece in pieces:
+        newline = piece.rfind(b"\n")
+        if newline >= 0:
+            last, cut = len(held), newline + 1
+        held.append(piece)
+        length += len(piece)
+        if length >= size and last >= 0:
+            lines = b"".join((*held[:last], held[last][:cut]))
+            held = [held[last][cut:], *held[last + 1 :]]
+            yield offset, lines
+            offset, length, last = offset + len(lines), length - len(lines), -1
+            del lines
+        elif length > _LONGEST_LINE:
+            raise DataError(
+                f"'{path}' has a line of more than {_LONGEST_LINE >> 20} MiB at byte {offset}: is this a text file?"
+            )
+    if length:
+        yield offset, b"".join(held)
+
+
+def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:
+    """Names of the columns, the header's bytes (none if it is not one), and the rest of the file."""
+    head = b""
+    for piece in pieces:
+        head += piece
+        if b"\n" in piece or len(head) > _LONGEST_LINE:
+            break
+    end = head.find(b"\n") + 1 or len(head)
+    try:
+        line = head[:end].decode("utf-8-sig").rstrip("\r\n")
+        names = next(csv.reader([line], delimiter=data.delimiter, strict=True), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"'{path}' has no CSV header that can be read ({error}): is data.format right?") from error
+    if not data.header:
+        return tuple(str(place) for place in range(len(names))), b"", chain([head], pieces)
+    return tuple(name.strip() for name in names), head[:end], chain([head[end:]], pieces)
+
+
+def _same_file(files: list[File], start: Place) -> None:
+    found = files[start.file].path if start.file < len(files) else "nothing"
+    # Only the name: the same data may be mounted somewhere else today.
+    if PurePosixPath(found).name != PurePosixPath(start.path).name:
+        raise DataError(
+            f"Reading should go on in '{start.path}', file number {start.file + 1}, but that is now '{found}': "
+            f"the list of files has changed. Restore it, or start without the checkpoint's position."
+        )

@@ -1,0 +1,88 @@
+"""Files of columns as blocks: Parquet, and whatever readers of the user's own make of a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clickline.config.data import Data
+from clickline.data.compression import Stream, decompressed
+from clickline.data.files import File
+from clickline.data.positions import Place
+from clickline.data.readers import ROWS_PER_TABLE, Reader
+from clickline.data.streams import Block
+from clickline.errors import ClicklineError, DataError, JobError
+from clickline.plugins import load_class
+
+
+def parquet(number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]]) -> Iterator[Block]:
+    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read."""
+    with file.open() as raw:
+        if raw.seek(0, io.SEEK_END) == 0:
+            return
+        raw.seek(0)
+        try:
+            content = pq.ParquetFile(raw)
+            columns = wanted(content.schema_arrow.names)
+            first = 0
+            for group in range(content.num_row_groups):
+                rows = content.metadata.row_group(group).num_rows
+                if first + rows > start.offset:
+                    batches = content.iter_batches(ROWS_PER_TABLE, row_groups=[group], columns=columns)
+                    yield from _from_place(number, file, start.offset, batches, first=first)
+                first += rows
+        except pa.ArrowException as error:
+            raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
+    _complete(file, start, first)
+
+
+def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator[Block]:
+    """Blocks of a file that a reader of the user's own understands. To go on at a place, it reads all before again."""
+    rows = 0
+    with file.open() as raw:
+        stream = io.BufferedReader(Stream(decompressed(raw, path=file.path)))
+        try:
+            for table in reader.tables(cast(BinaryIO, stream), file.path):
+                yield from _from_place(number, file, start.offset, iter([table]), first=rows)
+                rows += table.num_rows
+        except (ClicklineError, OSError):
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(
+                f"{type(reader).__name__} failed on '{file.path}' after {rows} rows with {reason}"
+            ) from error
+    _complete(file, start, rows)
+
+
+def load_reader(data: Data) -> Reader:
+    """The reader that `data.format` names, constructed with `data.reader`."""
+    kind = load_class(data.format, base=Reader, what="data.format")
+    try:
+        return kind(**data.reader)
+    except TypeError as error:
+        raise JobError(f"data.reader does not fit {data.format}: {error}") from error
+
+
+def _from_place(
+    number: int, file: File, offset: int, tables: Iterator[pa.RecordBatch], *, first: int
+) -> Iterator[Block]:
+    for table in tables:
+        rows = table.num_rows
+        skipped = max(offset - first, 0)
+        if skipped < rows:
+            where = first + skipped
+            yield Block(file=number, path=file.path, offset=where, line=where, columns=(), data=table.slice(skipped))
+        first += rows
+
+
+def _complete(file: File, start: Place, rows: int) -> None:
+    if rows < start.offset:
+        raise DataError(
+            f"'{file.path}' has only {rows} rows, but reading should go on at {start.offset}: it has changed since. "
+            f"Restore it, or start without the checkpoint's position."
+        )

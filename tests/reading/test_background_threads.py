@@ -1,0 +1,119 @@
+"""Reading ahead in threads: in order, bounded, with errors where they belong and nothing left running."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from clickline.data.conveyors import Conveyor
+
+
+def alive() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("clickline")]
+
+
+@pytest.fixture(autouse=True)
+def no_threads_left() -> Iterator[None]:
+    yield
+    assert alive() == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_order_is_kept_however_long_items_take(threads: int) -> None:
+    gates = [threading.Event() for _ in range(threads)]
+
+    def work(item: int) -> int:
+        # Within each group of `threads`, the later item finishes first.
+        if item < threads - 1:
+            gates[item + 1].wait(5)
+        if item < threads:
+            gates[item].set()
+        return item * 2
+
+    conveyor = Conveyor(iter(range(50)), work=work, threads=threads, ahead=threads + 1)
+    assert list(conveyor) == [item * 2 for item in range(50)]
+    conveyor.close()
+
+
+def test_source_is_not_read_further_than_allowed() -> None:
+    drawn: list[int] = []
+    wanted = threading.Semaphore(0)
+
+    def source() -> Iterator[int]:
+        for item in range(20):
+            drawn.append(item)
+            wanted.release()
+            yield item
+
+    conveyor = Conveyor(source(), ahead=3)
+    for held in range(10):
+        assert next(conveyor) == held
+        for _ in range(1 if held else 3):
+            assert wanted.acquire(timeout=5)
+        assert len(drawn) == held + 3
+    conveyor.close()
+
+
+def test_error_of_the_source_comes_after_the_items_before_it() -> None:
+    def source() -> Iterator[int]:
+        yield from range(5)
+        raise ValueError("broken file")
+
+    conveyor = Conveyor(source(), work=lambda item: item, threads=2, ahead=4)
+    assert [next(conveyor) for _ in range(5)] == list(range(5))
+    with pytest.raises(ValueError, match="broken file"):
+        next(conveyor)
+    assert list(conveyor) == []
+    conveyor.close()
+
+
+def test_error_of_the_work_comes_in_its_place() -> None:
+    conveyor = Conveyor(iter([4, 2, 0, 1]), work=lambda item: 8 // item, threads=2, ahead=4)
+    assert [next(conveyor), next(conveyor)] == [2, 4]
+    with pytest.raises(ZeroDivisionError):
+        next(conveyor)
+    conveyor.close()
+
+
+def test_early_close_stops_threads_and_closes_the_source() -> None:
+    closed = threading.Event()
+
+    def source() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    first = Conveyor(source(), work=lambda item: item, threads=3, ahead=8, name="clickline-a")
+    second = Conveyor(iter(first), upstream=first, ahead=2, name="clickline-b")
+    next(second)
+    assert len(alive()) == 5
+    second.close()
+    second.close()
+    assert alive() == []
+    assert closed.is_set()
+
+
+def test_forgotten_conveyor_stops() -> None:
+    conveyor = Conveyor(iter(int, 1), work=lambda item: item, threads=2, ahead=4)
+    next(conveyor)
+    del conveyor
+    gc.collect()
+    assert alive() == []
+
+
+def test_program_that_does_not_close_still_ends() -> None:
+    program = (
+        "from clickline.data.conveyors import Conveyor\n"
+        "first = Conveyor(iter(int, 1), work=lambda item: item, threads=2, ahead=4)\n"
+        "second = Conveyor(iter(first), upstream=first, ahead=2)\n"
+        "print(next(second))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "0\n", "")
