@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from clickline.config import Job as Job
     from clickline.config.reading import LoadedJob as LoadedJob
     from clickline.config.reading import read_job as read_job
+    from clickline.data.readers import Reader as Reader
     from clickline.errors import CheckpointError as CheckpointError
     from clickline.errors import ClicklineError as ClicklineError
     from clickline.errors import DataError as DataError
     from clickline.errors import JobError as JobError
     from clickline.errors import ModelError as ModelError
+    from clickline.models.base import Model as Model
+    from clickline.train.api import train_job as train_job
 
 try:
     __version__ = version("clickline")
@@ -31,7 +34,7 @@ _EXPORTS = {
     "read_job": "clickline.config.reading",
     "Model": "clickline.models.base",
     "Reader": "clickline.data.readers",
-    "train": "clickline.train",
+    "train_job": "clickline.train.api",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",
     "DataError": "clickline.errors",
@@ -41,9 +44,6 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "train":
-        # The package of that name, which can be called; see its docstring.
-        return import_module(_EXPORTS[name])
     if name in _EXPORTS:
         return getattr(import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'clickline' has no attribute {name!r}; it has {', '.join(sorted(_EXPORTS))}")

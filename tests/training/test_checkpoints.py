@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from clickline import train
+from clickline import train_job
 from clickline.config import Job
 from clickline.errors import CheckpointError
 from clickline.train import checkpoints
@@ -15,7 +15,7 @@ from clickline.train import checkpoints
 
 @pytest.fixture
 def trained(small_job):
-    return train(small_job)
+    return train_job(small_job)
 
 
 def test_every_damaged_byte_is_found(trained):
@@ -49,12 +49,12 @@ def test_a_manifest_cannot_name_files_elsewhere(trained):
 def test_resuming_with_another_model_is_refused_by_name(small_job, trained):
     other = Job.model_validate({**small_job.model_dump(), "model": {"name": "dnn"}, "seed": 99})
     with pytest.raises(CheckpointError, match=r"model\.name.*seed"):
-        train(other, resume=True)
+        train_job(other, resume=True)
 
 
 def test_training_again_in_the_same_place_loses_nothing(small_job, trained):
     with pytest.raises(CheckpointError, match="--resume goes on"):
-        train(small_job)
+        train_job(small_job)
     assert checkpoints.find(trained.directory / "checkpoints")
 
 
@@ -63,7 +63,7 @@ def test_only_the_newest_and_the_best_are_kept(small_job, criteo):
     settings["checkpoint"] = {"every_steps": 10, "every_epochs": 0, "keep": 2}
     settings["data"]["valid"] = [criteo["test"]]
     settings["train"]["epochs"] = 3
-    result = train(Job.model_validate(settings))
+    result = train_job(Job.model_validate(settings))
     steps = [found.step for found in checkpoints.find(result.directory / "checkpoints")]
     newest = result.steps
     assert newest in steps
@@ -89,7 +89,7 @@ def test_a_full_disk_is_said_and_leaves_the_older_ones(small_job, trained, monke
 
 def test_warm_start_takes_weights_but_counts_from_zero(small_job, trained):
     settings = {**small_job.model_dump(), "name": "warm"}
-    result = train(Job.model_validate(settings), warm_start=trained.checkpoint)
+    result = train_job(Job.model_validate(settings), warm_start=trained.checkpoint)
     assert result.steps == trained.steps
     first = json.loads((result.directory / "metrics.jsonl").read_text().splitlines()[0])
     cold = json.loads((trained.directory / "metrics.jsonl").read_text().splitlines()[0])

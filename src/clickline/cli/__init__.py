@@ -10,9 +10,13 @@ from typing import Annotated
 
 import typer
 
+from clickline.cli import checkpoint
+from clickline.cli.capacity import capacity
 from clickline.cli.doctor import doctor
+from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
 from clickline.cli.output import ReportingGroup
+from clickline.cli.train import train
 from clickline.cli.validate import validate
 
 EXIT_CODES = {
@@ -56,8 +60,12 @@ def _clickline(
     """
 
 
+app.command()(train)
+app.command()(evaluate)
+app.add_typer(checkpoint.app, name="checkpoint")
 app.command()(validate)
 app.command()(explain)
+app.command()(capacity)
 app.command()(doctor)
 
 

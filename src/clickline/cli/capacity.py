@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from rich.progress import track
 
-from clickline.cli.output import Json, console, print_json
+from clickline.cli.output import AsJson, errors, print_json, say
 
 PUSH = 1 << 18
 
@@ -18,7 +18,7 @@ def capacity(
     dim: Annotated[int, typer.Option(min=1, max=4096, help="Length of a row's vector.")] = 16,
     optimizer: Annotated[str, typer.Option(help="sgd, adagrad, adam, adamw or ftrl.")] = "adagrad",
     planned: Annotated[int, typer.Option(min=0, help="Rows you plan for; memory is extrapolated to it.")] = 0,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fill a table and print its memory per row, beside the row's payload.
 
@@ -29,7 +29,7 @@ def capacity(
 
     spec = Table(optimizer=SparseOptimizer.model_validate({"name": optimizer}))
     table = build_table(dim=dim, table=spec, tables=Tables(), slots=(), seed=1)
-    for start in track(range(0, rows, PUSH), "filling", console=console, disable=as_json or not console.is_terminal):
+    for start in track(range(0, rows, PUSH), "filling", console=errors(), disable=as_json):
         # odd multiplier: distinct keys, spread over all buckets
         keys = np.arange(start + 1, min(start + PUSH, rows) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         ones = np.ones(len(keys), np.float32)
@@ -50,9 +50,9 @@ def capacity(
     if as_json:
         print_json(facts)
         return
-    console.print(
+    say(
         f"{facts['rows']:,} rows of dimension {dim} under {optimizer}: {facts['bytes_per_row']} bytes a row, "
         f"payload {facts['payload_bytes_per_row']} (overhead {facts['overhead']:.1%})"
     )
     if planned:
-        console.print(f"{planned:,} rows would take {facts['planned_gib']} GiB")
+        say(f"{planned:,} rows would take {facts['planned_gib']} GiB")

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from clickline.cli.output import Json, console, print_json
+from clickline.cli.output import AsJson, print_json, results, say
 
 app = typer.Typer(help="Look into checkpoints, check them, compare them.", no_args_is_help=True)
 Place = Annotated[Path, typer.Argument(help="A checkpoint's directory.", show_default=False)]
 
 
 @app.command()
-def show(path: Place, as_json: Json = False) -> None:
+def show(path: Place, as_json: AsJson = False) -> None:
     """What a checkpoint holds: step, rows, tables, bytes per row.
 
     Example: clickline checkpoint show runs/demo/checkpoints/step-0000000196
@@ -30,11 +30,11 @@ def show(path: Place, as_json: Json = False) -> None:
     table = Table("fact", "value")
     for name, value in _flat(facts):
         table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    console.print(table)
+    results().print(table)
 
 
 @app.command()
-def verify(path: Place, as_json: Json = False) -> None:
+def verify(path: Place, as_json: AsJson = False) -> None:
     """Check every file's size, SHA-256 and inner checksums; exit 6 if one is damaged.
 
     Example: clickline checkpoint verify runs/demo/checkpoints/step-0000000196
@@ -49,11 +49,11 @@ def verify(path: Place, as_json: Json = False) -> None:
     if as_json:
         print_json({"path": str(path), "ok": True, "step": facts["step"]})
     else:
-        console.print(f"{path}: {len(found.manifest['files'])} files, all as the manifest says")
+        say(f"{path}: {len(found.manifest['files'])} files, all as the manifest says")
 
 
 @app.command()
-def diff(one: Place, other: Place, as_json: Json = False) -> None:
+def diff(one: Place, other: Place, as_json: AsJson = False) -> None:
     """How two checkpoints differ: parameters, rows added, removed, changed. Exit 1 if they do.
 
     Example: clickline checkpoint diff runs/demo/checkpoints/step-0000000100 runs/demo/checkpoints/step-0000000196
@@ -68,7 +68,7 @@ def diff(one: Place, other: Place, as_json: Json = False) -> None:
         table = Table("what", "difference")
         for name, value in _flat(facts):
             table.add_row(name, str(value))
-        console.print(table)
+        results().print(table)
     if not facts["same"]:
         raise typer.Exit(1)
 

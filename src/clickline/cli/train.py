@@ -7,38 +7,38 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli.output import Json, Overrides, console, print_json
+from clickline.cli.output import AsJson, JobFile, Overrides, errors, print_json, say
 
 
 def train(
-    job: Annotated[Path, typer.Argument(help="The job file.", show_default=False)],
+    job: JobFile,
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
     resume_from: Annotated[Path | None, typer.Option(help="Go on from this checkpoint.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the run's checkpoints and start over.")] = False,
     warm_start: Annotated[Path | None, typer.Option(help="Start with this checkpoint's weights.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a model and test it.
 
     Example: clickline train job.yaml --set train.epochs=2
     """
     from clickline.config.reading import read_job
-    from clickline.train.api import train as run
+    from clickline.train.api import train_job
     from clickline.train.watching import Silent, watcher_for
 
     loaded = read_job(job, overrides=overrides or [])
-    result = run(
+    result = train_job(
         loaded.job,
         resume=resume_from or resume,
         fresh=fresh,
         warm_start=warm_start,
-        watcher=Silent() if as_json else watcher_for(console),
+        watcher=Silent() if as_json else watcher_for(errors()),
     )
     if as_json:
         print_json(result.to_dict())
         return
-    console.print(f"{result.rows:,} rows in {result.seconds:.1f} s, {result.steps:,} steps")
+    say(f"{result.rows:,} rows in {result.seconds:.1f} s, {result.steps:,} steps")
     if "auc" in result.test:
-        console.print(f"test AUC {result.test['auc']:.5f}, logloss {result.test['logloss']:.5f}")
-    console.print(f"checkpoint {result.checkpoint}")
+        say(f"test AUC {result.test['auc']:.5f}, logloss {result.test['logloss']:.5f}")
+    say(f"checkpoint {result.checkpoint}")

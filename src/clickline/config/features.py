@@ -42,6 +42,8 @@ class Slot(Section):
     """`log` turns a number v into floor(ln(v)²) when v > 2, else into floor(v): integers as categories."""
     pooling: Pooling = "sum"
     """How several values of one row become one vector; `sequence` keeps them apart, for models that read a history."""
+    keys_of: str | None = None
+    """Slot whose keys these values are: a history of movies holds the keys of slot `movie`, and so shares its vectors."""
     separator: Annotated[str, Field(max_length=1)] = ""
     """Character that separates several values in one CSV column; empty means one value."""
     max_values: Annotated[int, Field(ge=1, le=10_000)] = 1000

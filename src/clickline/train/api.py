@@ -1,4 +1,4 @@
-"""Training from Python: `clickline.train(job)`, the same thing the command line does."""
+"""Training from Python: `clickline.train_job(job)`, the same thing the command line does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, JobError
 from clickline.train import checkpoints
-from clickline.train.evaluating import evaluate as evaluate_learner
-from clickline.train.evaluating import flat
+from clickline.train.evaluating import evaluate, flat
 from clickline.train.journal import Journal
 from clickline.train.learner import Learner
 from clickline.train.loop import EVALUATION_BATCH, Run
@@ -44,7 +43,7 @@ class Result:
         return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(self).items()}
 
 
-def train(
+def train_job(
     job: Job,
     *,
     resume: bool | Path = False,
@@ -98,7 +97,7 @@ def train(
     return result
 
 
-def evaluate(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
+def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
     """Figures of a checkpoint on some data; the checkpoint knows its job."""
     watcher = watcher or Silent()
     found = checkpoints.read(checkpoint)
@@ -112,7 +111,7 @@ def evaluate(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = No
     watcher.begin("evaluating")
     try:
         return flat(
-            evaluate_learner(
+            evaluate(
                 learner, dataset, progress=lambda rows: watcher.advance(share=None, facts={"rows": f"{rows:,}"})
             )
         )

@@ -47,6 +47,7 @@ class Learner:
             pooling=tuple(slot.pooling for slot in schema.slots),
             dense=schema.dense_width,
             labels=tuple(schema.labels),
+            keys_of=tuple(slot.keys_of or "" for slot in schema.slots),
         )
         self.job = job
         self.schema = schema
