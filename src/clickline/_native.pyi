@@ -1,8 +1,87 @@
 """Types of the native core. One section per bind_*.cpp."""
 
+from os import PathLike
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
 arch: str
 
 # --- hash ---
 def xxh64(data: bytes, seed: int = 0) -> int: ...
 def feature_key(slot: str, value: bytes) -> int: ...
 def bucket_of(key: int) -> int: ...
+
+# --- table ---
+class TableMemory(TypedDict):
+    rows: int
+    waiting: int
+    payload_bytes_per_row: int
+    bytes_per_row: float
+    total_bytes: int
+    index_bytes: int
+    waiting_bytes: int
+
+class Table:
+    """Rows of weights by 64-bit key, with the optimizer inside. Safe to use from any number of threads."""
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        optimizer: str = "adagrad",
+        learning_rate: float = 0.05,
+        l1: float = 0.0,
+        l2: float = 0.0,
+        weight_decay: float = 0.0,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        initial: float = 0.1,
+        clip: float = 0.0,
+        init_scale: float = 0.01,
+        seed: int = 0,
+        policies: list[tuple[int, float, int, float, float, float]] = ...,
+    ) -> None:
+        """Policies, one per slot: (count, probability, unseen_for, min_score, show_weight, click_weight)."""
+
+    def pull(
+        self,
+        keys: NDArray[np.uint64],
+        out: NDArray[np.float32],
+        *,
+        training: bool,
+        slots: NDArray[np.uint16] | None = None,
+        threads: int = 1,
+    ) -> None: ...
+    def push(
+        self,
+        keys: NDArray[np.uint64],
+        grads: NDArray[np.float32],
+        shows: NDArray[np.float32],
+        clicks: NDArray[np.float32],
+        slots: NDArray[np.uint16],
+        *,
+        tick: int,
+        scale: float = 1.0,
+        threads: int = 1,
+    ) -> None: ...
+    def evict(self, now: int, decay: float = 1.0, *, threads: int = 1) -> int: ...
+    def counts(self, keys: NDArray[np.uint64]) -> NDArray[np.float32]: ...
+    def last_seen(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]: ...
+    def rows(self, keys: NDArray[np.uint64]) -> NDArray[np.float32]: ...
+    def states(self, keys: NDArray[np.uint64]) -> NDArray[np.float32]: ...
+    def keys(self) -> NDArray[np.uint64]: ...
+    def memory(self) -> TableMemory: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    def load(self, path: str | PathLike[str], first_bucket: int = 0, last_bucket: int = 4096) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def optimizer(self) -> str: ...
+    @property
+    def seed(self) -> int: ...

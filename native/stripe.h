@@ -1,0 +1,93 @@
+// One of a table's 256 parts: its lock, its index, its rows, its waiting keys. All but `mutex` is only
+// touched with the lock held (or the whole table closed, see gate.h).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "hash.h"
+#include "key_index.h"
+#include "rows.h"
+#include "waiting.h"
+
+namespace clickline {
+
+inline constexpr uint32_t kStripes = 256;
+inline constexpr uint32_t kStripeBuckets = kBuckets / kStripes;
+
+// Keys grouped by bucket are thereby grouped by stripe.
+inline uint32_t stripe_of(uint64_t key) { return bucket_of(key) / kStripeBuckets; }
+
+struct alignas(64) Stripe {
+  std::mutex mutex;
+  KeyIndex index;
+  RowStore rows;
+  WaitingKeys waiting;
+
+  uint32_t find(uint64_t key) const { return index.find(key, rows); }
+
+  // A row for a key that has none; the caller fills it.
+  uint32_t insert(uint64_t key) {
+    index.reserve(rows.live() + 1, rows);  // before the row is taken, as it may throw and indexes what is live
+    const uint32_t row = rows.take();
+    rows[row]->key = key;
+    index.add(key, row);
+    return row;
+  }
+
+  // Frees the rows that `keep` refuses (it may change rows as it looks at them).
+  template <class Keep>
+  size_t retain(Keep keep) {
+    if (!rows.used()) return 0;
+    KeyIndex fresh(rows.live());  // first, so that running out of memory changes nothing
+    size_t dropped = 0;
+    for (uint32_t row = 0; row < rows.used(); ++row) {
+      RowHeader *header = rows[row];
+      if (!header->live) continue;
+      if (keep(*header)) {
+        fresh.add(header->key, row);
+      } else {
+        rows.release(row);
+        ++dropped;
+      }
+    }
+    index = std::move(fresh);
+    return dropped;
+  }
+
+  // Calls use(i, row or kNoRow) for each key in order. In three steps per group, so that the cache misses of
+  // a group overlap: ask for its index lines, then for its rows (`bytes` of each), then use them.
+  // `use` may insert: a row's number stays true, and kNoRow has to be checked by find() in case of repeats.
+  template <bool kWrite, class Use>
+  void visit(const uint64_t *keys, size_t count, size_t bytes, Use use) const {
+    constexpr size_t kGroup = 32;
+    if (index.empty()) {
+      for (size_t i = 0; i < count; ++i) use(i, kNoRow);
+      return;
+    }
+    uint64_t hashes[kGroup];
+    uint32_t found[kGroup];
+    const size_t reach = bytes < 512 ? bytes : 512;  // the hardware follows longer rows by itself
+    for (size_t begin = 0; begin < count; begin += kGroup) {
+      const size_t size = count - begin < kGroup ? count - begin : kGroup;
+      for (size_t i = 0; i < size; ++i) {
+        hashes[i] = KeyIndex::hash(keys[begin + i]);
+        index.prefetch(hashes[i]);
+      }
+      for (size_t i = 0; i < size; ++i) {
+        found[i] = index.candidate(hashes[i]);
+        if (found[i] == kNoRow) continue;
+        const char *row = reinterpret_cast<const char *>(rows[found[i]]);
+        for (size_t at = 0; at < reach; at += 64) __builtin_prefetch(row + at, kWrite);
+        __builtin_prefetch(row + reach - 1, kWrite);
+      }
+      for (size_t i = 0; i < size; ++i) {
+        const uint64_t key = keys[begin + i];
+        const bool right = found[i] == kNoRow || rows[found[i]]->key == key;
+        use(begin + i, right ? found[i] : find(key));
+      }
+    }
+  }
+};
+
+}  // namespace clickline

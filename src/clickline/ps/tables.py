@@ -1,0 +1,66 @@
+"""From the job's words to a native table.
+
+A table itself is `clickline._native.Table`; here only the job's settings become its arguments, with each slot's own
+admission and eviction put over those of all slots. Beware that the order of `slots` is that of the batch's columns:
+a push names a key's slot by that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clickline import _native
+from clickline.config.features import Slot
+from clickline.config.tables import Admission, Eviction, Table, Tables
+
+Policy = tuple[int, float, int, float, float, float]
+
+
+def build_table(*, dim: int, table: Table, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:
+    """An empty table with rows of `dim` weights; rows of any key start as a function of the key and `seed`."""
+    optimizer = table.optimizer
+    return _native.Table(
+        dim=dim,
+        optimizer=optimizer.name,
+        learning_rate=optimizer.learning_rate,
+        l1=optimizer.l1,
+        l2=optimizer.l2,
+        weight_decay=optimizer.weight_decay,
+        beta1=optimizer.beta1,
+        beta2=optimizer.beta2,
+        epsilon=optimizer.epsilon,
+        initial=optimizer.initial,
+        clip=optimizer.clip,
+        init_scale=table.init_scale,
+        seed=seed,
+        policies=policies_of(tables=tables, slots=slots),
+    )
+
+
+def policies_of(*, tables: Tables, slots: Sequence[Slot]) -> list[Policy]:
+    """One per slot, in the slots' order; none at all if no slot selects or evicts, which spares the table the look."""
+    policies = [_policy(slot.admission or tables.admission, slot.eviction or tables.eviction) for slot in slots]
+    return policies if any(selects(policy) or evicts(policy) for policy in policies) else []
+
+
+def selects(policy: Policy) -> bool:
+    """Whether keys may have to wait for a row."""
+    count, probability, *_ = policy
+    return count > 1 or probability < 1
+
+
+def evicts(policy: Policy) -> bool:
+    """Whether rows may be dropped by a sweep."""
+    _, _, unseen_for, min_score, _, _ = policy
+    return unseen_for > 0 or min_score > 0
+
+
+def _policy(admission: Admission, eviction: Eviction) -> Policy:
+    return (
+        admission.count,
+        admission.probability,
+        eviction.unseen_for,
+        eviction.min_score,
+        eviction.show_weight,
+        eviction.click_weight,
+    )
