@@ -7,6 +7,7 @@ namespace nb = nanobind;
 
 void bind_hash(nb::module_ &m);
 void bind_table(nb::module_ &m);
+void bind_parse(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -17,4 +18,5 @@ NB_MODULE(_native, m) {
   m.attr("arch") = CLICKLINE_ARCH;
   bind_hash(m);
   bind_table(m);
+  bind_parse(m);
 }
