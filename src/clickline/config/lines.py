@@ -1,8 +1,10 @@
 """YAML with line numbers: text becomes plain values, and every key remembers the line it stands on.
 
-Beware of three things. Scalars follow YAML 1.2, as editors do: only true and false are booleans (`no` is a word),
-1e-3 is a number, and 007 and 12:30 are text. Aliases are expanded, so a small file can ask for a huge tree; nodes are
-counted and a limit stops it. And no tag makes an object: what comes out is None, bool, int, float, str, list, dict.
+Beware of three things. Scalars follow YAML 1.2, as editors do: only true and false are booleans (`no` is a word), 1e-3
+is a number, and 12:30 is text. So are 007, 0x1f and 1_000: an integer is read as one only if it is written as it would
+be printed, since slots may have integers for names, and a name must not change on the way. Aliases are expanded, so a
+small file can ask for a huge tree; nodes are counted and a limit stops it. And no tag makes an object: what comes out
+is None, bool, int, float, str, list, dict.
 """
 
 from __future__ import annotations
@@ -46,11 +48,11 @@ class _Loader(yaml.SafeLoader):
 for _name, _pattern, _starts in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(0|[1-9][0-9_]*)|0x[0-9a-fA-F]+|0o[0-7]+", list("-+0123456789")),
+    ("int", r"0|-?[1-9][0-9]*", list("-0123456789")),
     (
         "float",
-        r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+|(0|[1-9][0-9_]*)\.[0-9]*)"
-        r"|[-+]?\.[0-9]+[eE][-+]?[0-9]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
         list("-+0123456789."),
     ),
     ("merge", r"<<", ["<"]),
@@ -164,7 +166,7 @@ class _Conversion:
                 return text.lower() == "true"
             case "int" | "float" as kind:
                 try:
-                    return _integer(text) if kind == "int" else _float(text)
+                    return int(text) if kind == "int" else _float(text)
                 except ValueError:
                     return self._problem(path, node, f"not a number, or one with too many digits (tag !!{kind})")
             case "str" | "merge":
@@ -180,10 +182,5 @@ class _Conversion:
         return None if self.override else int(node.start_mark.line) + 1
 
 
-def _integer(text: str) -> int:
-    return int(text.replace("_", ""), 0)
-
-
 def _float(text: str) -> float:
-    plain = text.replace("_", "").lower()
-    return float(plain.replace(".inf", "inf").replace(".nan", "nan"))
+    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))

@@ -46,8 +46,10 @@ def override(tree: Tree, argument: str) -> None:
     tree.problems += given.problems
     tree.origins.forget(path)
     tree.origins.update(given.origins)
-    if isinstance(path[-1], int):
-        tree.origins.put(path[:-1], None)
+    for length in range(1, len(path)):
+        # What --set brought into being, or changed an element of, came from it as well.
+        if path[:length] not in tree.origins or isinstance(path[length], int):
+            tree.origins.put(path[:length], None)
 
 
 def _path(key: str) -> Path | None:

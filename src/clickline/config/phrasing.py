@@ -26,10 +26,10 @@ _KINDS = {
     "model": "a mapping of keys to values",
 }
 _SENTENCES: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
-    "greater_than_equal": lambda shown, context: f"{shown} is too small; must be at least {context['ge']}",
-    "greater_than": lambda shown, context: f"{shown} is too small; must be more than {context['gt']}",
-    "less_than_equal": lambda shown, context: f"{shown} is too large; must be at most {context['le']}",
-    "less_than": lambda shown, context: f"{shown} is too large; must be less than {context['lt']}",
+    "greater_than_equal": lambda shown, context: f"{shown} is too small; must be at least {_bound(context['ge'])}",
+    "greater_than": lambda shown, context: f"{shown} is too small; must be more than {_bound(context['gt'])}",
+    "less_than_equal": lambda shown, context: f"{shown} is too large; must be at most {_bound(context['le'])}",
+    "less_than": lambda shown, context: f"{shown} is too large; must be less than {_bound(context['lt'])}",
     "finite_number": lambda shown, _: f"{shown} is not a finite number",
     "missing": lambda _, __: "missing; it has no default",
     "string_too_short": lambda shown, _: f"{shown} is empty; it must not be",
@@ -100,4 +100,10 @@ def _hint(kind: str, given: Any) -> str:
         return "; put it in quotes"
     if kind.startswith("int") and isinstance(given, float) and given.is_integer() and abs(given) < 1e15:
         return f"; write {int(given)}"
+    if kind.startswith(("int", "float")) and isinstance(given, str) and re.fullmatch(r"[0-9][0-9_]*", given):
+        return f"; write {int(given)} without quotes, leading zeros and underscores" if len(given) < 30 else ""
     return ""
+
+
+def _bound(limit: float) -> str:
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)

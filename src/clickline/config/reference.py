@@ -35,8 +35,8 @@ A job is one YAML file. Every key has a default, so a job says only what differs
 came from, and `--set KEY=VALUE` changes one value, with the paths below as keys: `--set train.epochs=3`,
 `--set data.train[0]=day_0.gz`.
 
-Scalars follow YAML 1.2: only `true` and `false` are booleans, `1e-3` is a number, `007` is text. A secret is written
-as `${env:NAME}`: it is looked up where and when it is used, and printed only as that reference.
+Scalars follow YAML 1.2: only `true` and `false` are booleans, `1e-3` is a number, `007` and `1_000` are text. A
+secret is written as `${env:NAME}`: it is looked up where and when it is used, and printed only as that reference.
 
 Editors complete and check a job that begins with
 `# yaml-language-server: $schema=<path or address of job.schema.json>`.

@@ -1,0 +1,127 @@
+"""A wrong job: every mistake is named, with its key, its line, what was given and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clickline.config.reading import read_job
+from clickline.errors import JobError
+
+
+def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
+    """The lines of the message, after the first."""
+    file = folder / "job.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(JobError) as caught:
+        read_job(file, overrides=overrides)
+    first, *rest = str(caught.value).splitlines()
+    count = "1 error" if len(rest) == 1 else f"{len(rest)} errors"
+    assert first == f"{file}: {count}"
+    assert [f"  {problem}" for problem in caught.value.errors] == rest
+    return [line.strip() for line in rest]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model:\n  embeding_dim: 8", "model.embeding_dim, line 2: unknown key; did you mean embedding_dim?"),
+        ("Train: {}", "Train, line 1: unknown key; did you mean train?"),
+        ("batch_size: 3", "batch_size, line 1: unknown key; did you mean train.batch_size?"),
+        (
+            "checkpoint: {zzz: 1}",
+            "checkpoint.zzz, line 1: unknown key; known keys: every_steps, every_epochs, keep",
+        ),
+        ("train:\n  epochs: 0", "train.epochs, line 2: 0 is too small; must be at least 1"),
+        ("train: {epochs: 10001}", "train.epochs, line 1: 10001 is too large; must be at most 10000"),
+        ("model: {dropout: 1}", "model.dropout, line 1: 1 is too large; must be less than 1"),
+        (
+            "train: {optimizer: {learning_rate: 0}}",
+            "train.optimizer.learning_rate, line 1: 0 is too small; must be more than 0",
+        ),
+        ("train: {batch_size: big}", 'train.batch_size, line 1: "big" is not an integer'),
+        (
+            'train: {batch_size: "3"}',
+            'train.batch_size, line 1: "3" is not an integer; write 3 without quotes, leading zeros and underscores',
+        ),
+        ("train: {batch_size: true}", "train.batch_size, line 1: true is not an integer"),
+        ("train: {batch_size: 1e3}", "train.batch_size, line 1: 1000.0 is not an integer; write 1000"),
+        ("train: {batch_size: [1]}", "train.batch_size, line 1: a list is not an integer"),
+        ("train:\n  epochs:", "train.epochs, line 2: empty; expected an integer"),
+        ("model: {dropout: half}", 'model.dropout, line 1: "half" is not a number'),
+        ("tables: {count_decay: .nan}", "tables.count_decay, line 1: nan is not a finite number"),
+        ("train: {tensorboard: yes}", 'train.tensorboard, line 1: "yes" is not true or false'),
+        ("output: 3", "output, line 1: 3 is not text; put it in quotes"),
+        ("train:", "train, line 1: empty; expected a mapping of keys to values"),
+        ("train: 3", "train, line 1: 3 is not a mapping of keys to values"),
+        ("model: {hidden: 3}", "model.hidden, line 1: 3 is not a list"),
+        ("model:\n  hidden:\n  - 8\n  - 0", "model.hidden[1], line 4: 0 is too small; must be at least 1"),
+        (
+            "features:\n  slots:\n  - C1\n  - name: C2\n    pooling: maxx",
+            'features.slots[1].pooling, line 5: "maxx" is not one of sum, mean, max, sequence; did you mean max?',
+        ),
+        ("features: {slots: [{pooling: sum}]}", "features.slots[0].name, line 1: missing; it has no default"),
+        (
+            "features: {slots: [C1, a b]}",
+            'features.slots[1].name, line 1: "a b" is not a name without spaces and colons',
+        ),
+        ("features: {labels: []}", "features.labels, line 1: 0 elements; must have at least 1"),
+        (
+            "data: {format: cretio}",
+            'data.format, line 1: "cretio" is not one of criteo, slots, elasticctr, csv, parquet, or module:Class; '
+            "did you mean criteo?",
+        ),
+        (
+            "name: ../up",
+            'name, line 1: "../up" is not a name of letters, digits, _ . and - that starts with a letter, digit or _',
+        ),
+        ('data: {train: [""]}', 'data.train[0], line 1: "" is empty; it must not be'),
+        ("data: {delimiter: ab}", 'data.delimiter, line 1: "ab" is longer than 1'),
+        ("seed: 1\ntrain: {}\nseed: 2", "seed, line 3: given twice; the first is on line 1"),
+        ("train:\n  epochs: 1\n  epochs: 2", "train.epochs, line 3: given twice; the first is on line 2"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
+    assert mistakes(tmp_path, text) == [expected]
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "sed: 3\ntrain:\n  epochs: 0\n  epochs: 1\n  batch_size: big\nmodel:\n  dropout: 2\n"
+    assert mistakes(tmp_path, text, "checkpoint.keep=0") == [
+        "sed, line 1: unknown key; did you mean seed?",
+        # `epochs` is reported for one thing only: which of the two values counts is not known yet.
+        "train.epochs, line 4: given twice; the first is on line 3",
+        'train.batch_size, line 5: "big" is not an integer',
+        "model.dropout, line 7: 2 is too large; must be less than 1",
+        "checkpoint.keep, --set: 0 is too small; must be at least 1",
+    ]
+
+
+def test_mistakes_are_there_for_programs_too(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("train:\n  epochs: 0\n", encoding="utf-8")
+    with pytest.raises(JobError) as caught:
+        read_job(tmp_path / "job.yaml", overrides=["modle.name=dcn"])
+    assert caught.value.exit_code == 3
+    assert caught.value.as_dict()["errors"] == [
+        {
+            "key": "train.epochs",
+            "message": "0 is too small; must be at least 1",
+            "line": 2,
+            "column": None,
+            "override": False,
+        },
+        {
+            "key": "modle",
+            "message": "unknown key; did you mean model?",
+            "line": None,
+            "column": None,
+            "override": True,
+        },
+    ]
+
+
+def test_a_long_value_is_cut_short_in_the_message(tmp_path: Path) -> None:
+    (message,) = mistakes(tmp_path, f"train: {{epochs: {'x' * 5000}}}")
+    assert len(message) < 120
+    assert message.endswith("(5002 characters) is not an integer")

@@ -1,0 +1,60 @@
+"""What `import clickline` offers: these names, no others, each looked up when it is first used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import clickline
+from clickline import errors
+from clickline.config.job import Job
+from clickline.config.reading import read_job
+
+NAMES = [
+    "CheckpointError",
+    "ClicklineError",
+    "DataError",
+    "Job",
+    "JobError",
+    "LoadedJob",
+    "Model",
+    "ModelError",
+    "Reader",
+    "__version__",
+    "read_job",
+    "train",
+]
+
+
+def test_the_names_are_frozen() -> None:
+    assert dir(clickline) == NAMES
+
+
+def test_names_lead_to_what_they_name() -> None:
+    assert clickline.Job is Job
+    assert clickline.read_job is read_job
+    assert clickline.JobError is errors.JobError
+    assert clickline.__version__[0].isdigit()
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'Jobb'; it has .*Job.*read_job"):
+        _ = clickline.Jobb
+
+
+def test_importing_clickline_loads_nothing_heavy() -> None:
+    check = "import sys, clickline; sys.exit(bool({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_train_can_be_called_whatever_was_imported_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    import clickline.train as package
+
+    api = ModuleType("clickline.train.api")
+    api.train = lambda job: f"trained {job.name}"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "clickline.train.api", api)
+    assert clickline.train(Job(name="a")) == "trained a"
+    assert clickline.train is package
