@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import ModuleType
 
 import pytest
 
@@ -25,7 +24,7 @@ NAMES = [
     "Reader",
     "__version__",
     "read_job",
-    "train",
+    "train_job",
 ]
 
 
@@ -48,13 +47,3 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_importing_clickline_loads_nothing_heavy() -> None:
     check = "import sys, clickline; sys.exit(bool({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
-
-
-def test_train_can_be_called_whatever_was_imported_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    import clickline.train as package
-
-    api = ModuleType("clickline.train.api")
-    api.train = lambda job: f"trained {job.name}"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "clickline.train.api", api)
-    assert clickline.train(Job(name="a")) == "trained a"
-    assert clickline.train is package
