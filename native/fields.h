@@ -36,10 +36,11 @@ inline bool is_small(double v, int &whole) {
 // Any decimal number, `+` and spaces around it allowed; false unless all of the text is one finite number.
 bool parse_decimal(std::string_view text, double &out);
 
-// A whole number of 1 to 8 digits, all at once. Reads 8 bytes from `p`, whatever `length` is.
+// A whole number of up to 8 digits, all at once; none is 0. Reads 8 bytes from `p`, whatever `length` is.
 inline bool parse_eight(const char *p, size_t length, uint64_t &out) {
-  uint64_t v = detail::load64(p) << (64 - 8 * length);
-  if (length < 8) v |= 0x3030303030303030ull >> (8 * length);
+  // Shifted in two halves, because a shift by 64 is undefined.
+  uint64_t v = detail::load64(p) << (32 - 4 * length) << (32 - 4 * length);
+  v |= 0x3030303030303030ull >> (4 * length) >> (4 * length);
   if (((v + 0x4646464646464646ull) | (v - 0x3030303030303030ull)) & 0x8080808080808080ull) return false;
   v -= 0x3030303030303030ull;
   v = v * 10 + (v >> 8);
@@ -48,16 +49,22 @@ inline bool parse_eight(const char *p, size_t length, uint64_t &out) {
   return true;
 }
 
-// The number of a field; `readable` is where the memory around it ends.
+// The number of a field, 0 if it is empty, without a branch that depends on either; `readable` is where the memory
+// around the field ends.
 inline bool parse_number(std::string_view text, const char *readable, double &out) {
   const char *p = text.data();
   size_t length = text.size();
-  const bool negative = length > 1 && *p == '-';
-  p += negative, length -= negative;
-  uint64_t whole;
-  if (length - 1 < 8 && readable - p >= 8 && parse_eight(p, length, whole)) {
-    const double v = static_cast<double>(whole);
-    out = negative ? -v : v;
+  if (readable - p >= 9) {
+    const bool negative = (*p == '-') & (length > 1);
+    p += negative, length -= negative;
+    if (uint64_t whole; length <= 8 && parse_eight(p, length, whole)) {
+      const auto sign = -static_cast<int64_t>(negative);
+      out = static_cast<double>((static_cast<int64_t>(whole) ^ sign) - sign);
+      return true;
+    }
+  }
+  if (text.empty()) {
+    out = 0;
     return true;
   }
   return parse_decimal(text, out);
@@ -150,20 +157,24 @@ inline float normalised(double v, Normalise how, double center, double spread) {
 
 // --- value to key ---------------------------------------------------------------------------------------
 
+// XXH64 of exactly 8 bytes, the length of a Criteo category.
+inline uint64_t hash_eight(const char *p, uint64_t seed) {
+  using namespace detail;
+  uint64_t h = std::rotl((seed + P5 + 8) ^ mix_lane(0, load64(p)), 27) * P1 + P4;
+  h = (h ^ (h >> 33)) * P2;
+  h = (h ^ (h >> 29)) * P3;
+  return h ^ (h >> 32);
+}
+
 // One slot's keys: its seed, and the keys of the buckets that occur, computed once.
 class SlotKeys {
  public:
   SlotKeys() = default;
   SlotKeys(std::string_view slot, bool bucketed);
 
-  uint64_t of(std::string_view value) const { return value.size() == 8 ? of_eight(value.data()) : xxh64(value, seed_); }
-  // XXH64 of exactly 8 bytes, the length of a Criteo category.
-  uint64_t of_eight(const char *p) const {
-    using namespace detail;
-    uint64_t h = std::rotl((seed_ + P5 + 8) ^ mix_lane(0, load64(p)), 27) * P1 + P4;
-    h = (h ^ (h >> 33)) * P2;
-    h = (h ^ (h >> 29)) * P3;
-    return h ^ (h >> 32);
+  uint64_t seed() const { return seed_; }
+  uint64_t of(std::string_view value) const {
+    return value.size() == 8 ? hash_eight(value.data(), seed_) : xxh64(value, seed_);
   }
   uint64_t of_bucket(int64_t bucket) const {
     const uint64_t at = static_cast<uint64_t>(bucket) + kBelow;

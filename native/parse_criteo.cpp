@@ -2,7 +2,7 @@
 // public data has billions of such lines, so this format has a path of its own: separators are found 64 bytes at
 // a time, each number is parsed once whatever it is used for, and every slot has exactly one key.
 #include <algorithm>
-#include <limits>
+#include <bit>
 #include <stdexcept>
 
 #include "parser.h"
@@ -13,7 +13,11 @@ namespace clickline {
 namespace {
 constexpr uint32_t kFields = 40;
 constexpr size_t kPiece = 32 * 1024;   // a piece and its index stay in the first two caches
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();   // no field is ever parsed to this
+
+// `a` if so, else `b`, by arithmetic: compilers make branches of ?: as they like.
+template <class T>
+T either(bool so, T a, T b) { return b ^ ((a ^ b) & (T{0} - T{so})); }
+
 }  // namespace
 
 void Parser::prepare_criteo() {
@@ -30,8 +34,9 @@ void Parser::prepare_criteo() {
         criteo_dense_[use.index] = field.at;
         numeric = true;
       } else if (use.purpose == Purpose::slot) {
-        const bool bucketed = layout_.slots[use.index].bucketed;
-        (bucketed ? criteo_bucketed_ : criteo_plain_).push_back({field.at, use.index});
+        const Slot &slot = layout_.slots[use.index];
+        const bool bucketed = slot.bucketed;
+        (bucketed ? criteo_bucketed_ : criteo_plain_).push_back({field.at, use.index, slot.keys.seed(), slot.missing_key});
         numeric |= bucketed;
       } else {
         single.uses.push_back(use);
@@ -60,56 +65,51 @@ void Parser::criteo_row(Rows &rows, const char *piece, const char *readable, uin
   double numbers[kFields];
   for (const Field &number : criteo_numbers_) {
     const std::string_view text = field(number.at);
-    if (text.empty()) {
-      numbers[number.at] = kMissing;
-    } else if (!parse_number(text, readable, numbers[number.at])) {
+    if (!parse_number(text, readable, numbers[number.at])) [[unlikely]] {
       rows.fail("column", number.column->name, "a finite number", text);
       return;
     }
   }
+  // Whether a field is empty is next to random, so below it selects a value and never decides on a branch.
+  const auto empty = [&](uint32_t at) { return starts[at] + 1 == starts[at + 1]; };
   float *dense = rows.dense_row();
   for (size_t i = 0; i < criteo_dense_.size(); ++i) {
-    const double v = numbers[criteo_dense_[i]];
-    const Dense &feature = layout_.dense[i];
-    dense[i] = std::isnan(v) ? feature.missing : normalised(v, feature.normalise, feature.center, feature.spread);
-    if (!std::isfinite(dense[i]) && !std::isnan(v)) {
-      rows.fail("dense feature", feature.name, "within 32-bit range", field(criteo_dense_[i]));
+    const uint32_t at = criteo_dense_[i];
+    const Dense &to = layout_.dense[i];
+    const float number = normalised(numbers[at], to.normalise, to.center, to.spread);
+    if (!std::isfinite(number)) [[unlikely]] {
+      rows.fail("dense feature", to.name, "within 32-bit range", field(at));
       return;
     }
+    const auto given = std::bit_cast<uint32_t>(number), missing = std::bit_cast<uint32_t>(to.missing);
+    dense[i] = std::bit_cast<float>(either(empty(at), missing, given));
   }
   uint64_t *keys = rows.key_row();
-  for (const CriteoSlot slot : criteo_bucketed_) {
-    const Slot &to = layout_.slots[slot.slot];
-    const double v = numbers[slot.at];
-    int64_t bucket = 0;
-    if (std::isnan(v)) {
-      keys[slot.slot] = to.missing_key;
-    } else if (log_bucket(v, bucket)) {
-      keys[slot.slot] = to.keys.of_bucket(bucket);
-    } else {
-      rows.fail("slot", to.name, "a number within 64-bit range (bucket: log)", field(slot.at));
+  for (const CriteoSlot &slot : criteo_bucketed_) {
+    int64_t bucket;
+    if (!log_bucket(numbers[slot.at], bucket)) [[unlikely]] {
+      rows.fail("slot", layout_.slots[slot.slot].name, "within 64-bit range (bucket: log)", field(slot.at));
       return;
     }
+    keys[slot.slot] = either(empty(slot.at), slot.missing_key, layout_.slots[slot.slot].keys.of_bucket(bucket));
   }
-  for (const CriteoSlot slot : criteo_plain_) {
-    const Slot &to = layout_.slots[slot.slot];
+  for (const CriteoSlot &slot : criteo_plain_) {
     const std::string_view text = field(slot.at);
-    if (text.empty()) {
-      keys[slot.slot] = to.missing_key;
+    if (!(text.size() & ~size_t{8}) && readable - text.data() >= 8 && !layout_.raw_keys) [[likely]] {
+      keys[slot.slot] = either(text.empty(), slot.missing_key, hash_eight(text.data(), slot.seed));
+    } else if (text.empty()) {
+      keys[slot.slot] = slot.missing_key;
     } else if (!layout_.raw_keys) {
-      keys[slot.slot] = to.keys.of(text);
+      keys[slot.slot] = xxh64(text, slot.seed);
     } else if (!parse_key(text, keys[slot.slot])) {
-      rows.fail("slot", to.name, "a decimal number of 64 bits (keys: raw)", text);
+      rows.fail("slot", layout_.slots[slot.slot].name, "a decimal number of 64 bits (keys: raw)", text);
       return;
     }
   }
 
-  for (size_t i = 0; i < criteo_dense_.size(); ++i)
-    if (std::isnan(numbers[criteo_dense_[i]])) rows.missing_dense(i);
-  for (const CriteoSlot slot : criteo_bucketed_)
-    if (std::isnan(numbers[slot.at])) rows.missing_slot(slot.slot);
-  for (const CriteoSlot slot : criteo_plain_)
-    if (starts[slot.at] + 1 == starts[slot.at + 1]) rows.missing_slot(slot.slot);
+  for (size_t i = 0; i < criteo_dense_.size(); ++i) rows.missing_dense(i, empty(criteo_dense_[i]));
+  for (const CriteoSlot &slot : criteo_bucketed_) rows.missing_slot(slot.slot, empty(slot.at));
+  for (const CriteoSlot &slot : criteo_plain_) rows.missing_slot(slot.slot, empty(slot.at));
   rows.finish_filled();
 }
 

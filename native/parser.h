@@ -45,8 +45,9 @@ class Parser {
     uint32_t at;   // which of the line's fields
     const Column *column;
   };
-  struct CriteoSlot {
+  struct CriteoSlot {   // what its keys need, side by side in memory
     uint32_t at, slot;
+    uint64_t seed, missing_key;
   };
   void place_fields(const std::vector<std::string> &columns);   // criteo, csv
   void prepare_criteo();

@@ -177,8 +177,8 @@ class Rows {
   // For a format with exactly one value per slot that fills in keys and dense numbers itself (Criteo).
   uint64_t *key_row() const { return out_.keys.data() + out_.n * layout_.slots.size(); }
   float *dense_row() const { return out_.dense.data() + out_.n * layout_.dense_width; }
-  void missing_slot(size_t slot) { ++out_.missing_slots[slot]; }
-  void missing_dense(size_t at) { ++out_.missing_dense[at]; }
+  void missing_slot(size_t slot, bool missing = true) { out_.missing_slots[slot] += missing; }
+  void missing_dense(size_t at, bool missing = true) { out_.missing_dense[at] += missing; }
   void finish_filled();
 
  private:
