@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "layout.h"
-#include "rows.h"
+#include "parsed.h"
 
 namespace clickline {
 
