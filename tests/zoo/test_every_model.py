@@ -140,6 +140,16 @@ def test_mmoe_gives_a_logit_for_every_label() -> None:
     assert {name.split(".")[1] for name in moved if name.startswith("experts")} == {"0", "1", "2"}
 
 
+@pytest.mark.parametrize("rows", [1, 16])
+def test_din_with_dice_trains_on_batches_of_any_size(rows: int) -> None:
+    model = small("din", activation="dice", normalise=True)
+    inputs = with_gradients(random_inputs(model, rows))
+    model(inputs).sum().backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+    before = model(inputs)
+    assert not torch.equal(model.eval()(inputs), before)  # batch means while training, running ones afterwards
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", EVERY_MODEL)
 def test_can_be_exported_for_any_batch_size(name: str) -> None:

@@ -133,14 +133,14 @@ def test_squeeze_weighs_whole_slots(v: Tensor) -> None:
 @pytest.mark.parametrize(("kind", "matrices"), [("all", 1), ("each", S - 1), ("interaction", S * (S - 1) // 2)])
 def test_bilinear(v: Tensor, kind: BilinearKind, matrices: int) -> None:
     layer = Bilinear(S, K, kind)
-    weights = layer.weight.reshape(-1, K, K)
-    assert len(weights) == matrices
+    weights = layer.weight
+    assert weights.shape == (matrices, K, K)
     for b in range(B):
         expected = []
         for pair, (i, j) in enumerate(itertools.combinations(range(S), 2)):
             weight = weights[{"all": 0, "each": i, "interaction": pair}[kind]]
             expected.append((v[b, i] @ weight) * v[b, j])
-        assert_close(layer(v)[b], torch.stack(expected))
+        assert_close(layer(v)[b], torch.cat(expected))
 
 
 def test_bilinear_fusion_head_by_head() -> None:

@@ -1,7 +1,7 @@
 """DCN-V2 (Wang, Shivanna, Cheng, Jain, Lin, Hong, Chi, 2020, arXiv:2008.13535): cross layers multiply the input with
 learned mixes of itself, one order higher with every layer, beside (`parallel`) or below (`stacked`) hidden layers.
 
-`rank` > 0 makes the cross matrices low-rank; the paper gets by with a quarter of the width. The paper's mixture of
+`rank` > 0 makes the cross matrices low-rank; a quarter of the width is a good start. The paper's mixture of
 low-rank experts is not here.
 """
 

@@ -35,11 +35,11 @@ class FiBiNET(Model):
         self.first_order = FirstOrder(fields.dense)
         self.squeeze = Squeeze(slots, reduction=reduction)
         self.plain, self.weighed = (Bilinear(slots, embedding_dim, bilinear) for _ in range(2))
-        self.mlp = MLP(2 * self.plain.pairs * embedding_dim + fields.dense, hidden, dropout=dropout)
+        self.mlp = MLP(2 * self.plain.width + fields.dense, hidden, dropout=dropout)
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         v = inputs["embedding"]
-        parts = [self.plain(v).flatten(1), self.weighed(self.squeeze(v)).flatten(1)]
+        parts = [self.plain(v), self.weighed(self.squeeze(v))]
         if self.fields.dense:
             parts.append(inputs["dense"])
         linear_part = self.first_order(inputs["linear"], inputs.get("dense"))
