@@ -5,13 +5,12 @@
 #include "plan.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "hash.h"
 #include "plan_check.h"
+#include "plan_index.h"
 #include "pool.h"
 
 namespace clickline {
@@ -27,52 +26,11 @@ struct Occurrence {
   uint32_t target;
 };
 
-struct Candidate {
-  uint64_t key;
-  uint32_t count, clicks, first, rank;
-};
-
-// All ones if id is not 0; arithmetic, so that the compiler makes no branch of it.
-inline uint64_t taken(uint32_t id) { return 0 - ((uint64_t{0} - id) >> 63); }
-
 // Asks for the cache lines of a range that will be written in no particular order.
 template <class T>
 void claim(Recycled<T> &array, size_t first, size_t count) {
   for (size_t i = 0; i < count; i += 64 / sizeof(T)) __builtin_prefetch(&array[first + i], 1);
 }
-
-// Open addressing over candidates 1 to n; 0 in the table means free, so candidate 0 is a dummy. It grows with the
-// distinct keys, not with the occurrences: one very frequent key must not make it leave the cache.
-class Index {
- public:
-  explicit Index(size_t occurrences) : size_(std::bit_ceil(std::clamp<size_t>(occurrences * 2, 16, kSmall))) { clear(); }
-  size_t size() const { return size_; }
-  uint32_t *table() { return size_ > kSmall ? big_.data() : small_; }
-
-  // Not bucket_of's multiplier: within a partition its high bits are all alike.
-  static size_t home(uint64_t key, size_t size) {
-    return ((key ^ (key >> 29)) * 0xD6E8FEB86659FD93ull) >> (64 - std::countr_zero(size));
-  }
-
-  void grow(const Candidate *found, uint32_t n) {
-    size_ *= 4;
-    big_ = Recycled<uint32_t>(size_ > kSmall ? size_ : 0);
-    clear();
-    for (uint32_t id = 1; id <= n; ++id) {
-      size_t at = home(found[id].key, size_);
-      while (table()[at]) at = (at + 1) & (size_ - 1);
-      table()[at] = id;
-    }
-  }
-
- private:
-  static constexpr size_t kSmall = 2048;
-  void clear() { std::memset(table(), 0, size_ * sizeof(uint32_t)); }
-
-  size_t size_;
-  Recycled<uint32_t> big_;
-  uint32_t small_[kSmall];
-};
 
 }  // namespace
 

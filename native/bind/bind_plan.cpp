@@ -63,9 +63,9 @@ void check_threads(int threads) {
 }
 
 void gather(const Plan &plan, const Input &rows, const Output &out, int threads) {
-  const int64_t dim = width_of(plan, rows);
+  const int64_t dim = width_of(plan, rows), n = static_cast<int64_t>(plan.rows());
   auto *from = checked<float>(rows, "rows", {kAny, dim});
-  auto *to = checked<float>(out, "out", {static_cast<int64_t>(plan.rows()), static_cast<int64_t>(plan.places()), dim});
+  auto *to = checked<float>(out, "out", {n, static_cast<int64_t>(plan.places()), dim});
   refuse_overlap(out, rows, "rows");
   check_threads(threads);
   nb::gil_scoped_release release;
@@ -73,10 +73,10 @@ void gather(const Plan &plan, const Input &rows, const Output &out, int threads)
 }
 
 void scatter(const Plan &plan, const Input &grad, const Input &rows, const Output &out, int threads) {
-  const int64_t dim = width_of(plan, rows), keys = static_cast<int64_t>(plan.unique().size());
-  auto *from = checked<float>(grad, "grad", {static_cast<int64_t>(plan.rows()), static_cast<int64_t>(plan.places()), dim});
+  const int64_t dim = width_of(plan, rows), n = static_cast<int64_t>(plan.rows());
+  auto *from = checked<float>(grad, "grad", {n, static_cast<int64_t>(plan.places()), dim});
   auto *values = checked<float>(rows, "rows", {kAny, dim});
-  auto *to = checked<float>(out, "out", {keys, dim});
+  auto *to = checked<float>(out, "out", {static_cast<int64_t>(plan.unique().size()), dim});
   refuse_overlap(out, rows, "rows");
   refuse_overlap(out, grad, "grad");
   check_threads(threads);

@@ -36,7 +36,7 @@ struct Batch {
 };
 
 Batch make_batch(size_t rows, size_t columns, bool ragged, size_t max_values, uint64_t distinct) {
-  Batch b{.rows = rows, .columns = columns, .ragged = ragged, .keys = {}, .offsets = {0}, .select = {}, .pooling = {}, .labels = {}};
+  Batch b{rows, columns, ragged, {}, {0}, {}, {}, {}};
   for (size_t i = 0; i < rows * columns; ++i) {
     const size_t values = ragged ? below(max_values + 1) : 1;
     for (size_t k = 0; k < values; ++k) {
@@ -161,8 +161,9 @@ void check_all(const Batch &b, size_t dim) {
   check_values(b, plan, index, dim);
   for (int threads : {2, 5}) {
     const Plan other(b.input(threads));
-    CHECK(same(plan.unique(), other.unique()) && same(plan.slots(), other.slots()) && same(plan.shows(), other.shows()) &&
-          same(plan.clicks(), other.clicks()) && same(plan.lengths(), other.lengths()));
+    CHECK(same(plan.unique(), other.unique()) && same(plan.slots(), other.slots()));
+    CHECK(same(plan.shows(), other.shows()) && same(plan.clicks(), other.clicks()));
+    CHECK(same(plan.lengths(), other.lengths()));
     check_values(b, other, index, 2);
   }
 }
