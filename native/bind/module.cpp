@@ -8,6 +8,7 @@ namespace nb = nanobind;
 void bind_hash(nb::module_ &m);
 void bind_table(nb::module_ &m);
 void bind_parse(nb::module_ &m);
+void bind_plan(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -19,4 +20,5 @@ NB_MODULE(_native, m) {
   bind_hash(m);
   bind_table(m);
   bind_parse(m);
+  bind_plan(m);
 }
