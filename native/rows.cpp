@@ -21,7 +21,7 @@ Rows::Rows(const Layout &layout, size_t capacity)
   if (!layout.time.empty()) out_.times.resize(capacity);
   if (!layout.group.empty()) out_.groups.resize(capacity);
   out_.missing_slots.assign(layout.slots.size(), 0);
-  out_.missing_dense.assign(layout.dense_width, 0);
+  out_.missing_dense.assign(layout.dense.size(), 0);
 }
 
 void Rows::begin() {
@@ -187,10 +187,8 @@ bool Rows::complete_dense() {
   for (size_t i = 0; i < dense_counts_.size(); ++i) {   // counted only once nothing can fail any more
     if (dense_counts_[i]) continue;
     const Dense &dense = layout_.dense[i];
-    for (uint32_t at = dense.first; at < dense.first + dense.size; ++at) {
-      dense_row()[at] = dense.missing;
-      missing_dense(at);
-    }
+    std::fill_n(dense_row() + dense.first, dense.size, dense.missing);
+    missing_dense(i);
   }
   return true;
 }

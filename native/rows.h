@@ -45,7 +45,7 @@ struct Parsed {
   Array<int64_t> offsets, times;
   bool ragged = false;   // whether some slot of some row has several keys; only then are there offsets
   std::vector<std::pair<size_t, std::string>> errors;   // line (1 = first), reason
-  std::vector<uint64_t> missing_slots, missing_dense;
+  std::vector<uint64_t> missing_slots, missing_dense;   // rows without a value, per slot and per dense feature
 };
 
 class Rows {
@@ -66,7 +66,7 @@ class Rows {
   uint64_t *key_row() const { return out_.keys.data() + out_.n * layout_.slots.size(); }
   float *dense_row() const { return out_.dense.data() + out_.n * layout_.dense_width; }
   void missing_slot(size_t slot, bool missing = true) { out_.missing_slots[slot] += missing; }
-  void missing_dense(size_t at, bool missing = true) { out_.missing_dense[at] += missing; }
+  void missing_dense(size_t feature, bool missing = true) { out_.missing_dense[feature] += missing; }
   void finish_filled();
 
  private:

@@ -38,7 +38,7 @@ class Parsed:
     missing_slots: NDArray[np.uint64]
     """Rows without a value, per slot."""
     missing_dense: NDArray[np.uint64]
-    """Rows without a value, per dense number."""
+    """Rows without a value, per dense feature."""
     def __len__(self) -> int: ...
 
 class Parser:
@@ -49,16 +49,15 @@ class Parser:
         columns: Sequence[str],  # csv, columns: all columns of the data, in their order
         labels: Sequence[str],
         slots: Sequence[tuple[str, str, str, str, int, bool]],  # name, column, bucket, separator, max_values, keep_last
-        dense: Sequence[tuple[str, str, int, str, float, float, float]],  # name, column, size, normalise, center, spread, missing
+        # name, column, size, normalise, center, spread, missing
+        dense: Sequence[tuple[str, str, int, str, float, float, float]],
         weight: str,
         time: str,
         group: str,  # empty: none
         raw_keys: bool,
         delimiter: str,
     ) -> None: ...
+    columns: list[str]
+    """Those that are used."""
     def parse(self, data: Bytes) -> Parsed: ...
-    def parse_columns(
-        self,
-        rows: int,
-        columns: Sequence[ArrowColumn],
-    ) -> Parsed: ...
+    def parse_columns(self, rows: int, columns: Sequence[ArrowColumn]) -> Parsed: ...
