@@ -37,6 +37,7 @@ class Parser {
   Parser(const Parser &) = delete;           // fields point into the layout
   Parser &operator=(const Parser &) = delete;
 
+  const Layout &layout() const { return layout_; }
   Parsed parse(std::string_view lines) const;   // whole lines; the last one may lack its line break
   Parsed parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const;
 

@@ -54,12 +54,12 @@ struct PyParsed {
   nb::object labels, dense, keys, offsets, weights, times, groups, missing_slots, missing_dense;
   nb::list errors;
 
-  PyParsed(Parsed &&p, size_t labels_count)
-      : n(p.n), lines(p.lines), bad(p.bad), labels(numpy_of(std::move(p.labels), {p.n, labels_count})),
-        dense(numpy_of(std::move(p.dense), {p.n, p.missing_dense.size()})),
+  PyParsed(Parsed &&p, const Layout &layout)
+      : n(p.n), lines(p.lines), bad(p.bad), labels(numpy_of(std::move(p.labels), {p.n, layout.labels.size()})),
+        dense(numpy_of(std::move(p.dense), {p.n, size_t{layout.dense_width}})),
         keys(numpy_of(std::move(p.keys), {p.keys_count})), offsets(nb::none()), weights(nb::none()), times(nb::none()),
         groups(nb::none()), missing_slots(numpy_of(p.missing_slots)), missing_dense(numpy_of(p.missing_dense)) {
-    if (p.ragged) offsets = numpy_of(std::move(p.offsets), {p.n * p.missing_slots.size() + 1});
+    if (p.ragged) offsets = numpy_of(std::move(p.offsets), {p.n * layout.slots.size() + 1});
     if (p.weights.data()) weights = numpy_of(std::move(p.weights), {p.n});
     if (p.times.data()) times = numpy_of(std::move(p.times), {p.n});
     if (p.groups.data()) groups = numpy_of(std::move(p.groups), {p.n});
@@ -75,12 +75,7 @@ struct PyParsed {
 using SlotTuple = std::tuple<std::string, std::string, std::string, std::string, int64_t, bool>;
 using DenseTuple = std::tuple<std::string, std::string, int64_t, std::string, double, double, double>;
 
-struct PyParser {
-  Parser parser;
-  size_t labels;
-};
-
-void construct(PyParser *self, std::string format, std::vector<std::string> columns, std::vector<std::string> labels,
+void construct(Parser *self, std::string format, std::vector<std::string> columns, std::vector<std::string> labels,
                const std::vector<SlotTuple> &slots, const std::vector<DenseTuple> &dense, std::string weight,
                std::string time, std::string group, bool raw_keys, std::string delimiter) {
   ParserSpec spec{.format = std::move(format), .columns = std::move(columns), .labels = std::move(labels), .slots = {},
@@ -90,18 +85,18 @@ void construct(PyParser *self, std::string format, std::vector<std::string> colu
     spec.slots.push_back({name, column, bucket, separator, max_values, keep_last});
   for (const auto &[name, column, size, normalise, center, spread, missing] : dense)
     spec.dense.push_back({name, column, size, normalise, center, spread, missing});
-  new (self) PyParser{Parser(spec), spec.labels.size()};
+  new (self) Parser(spec);
 }
 
-PyParsed parse(const PyParser &self, nb::handle data) {
+PyParsed parse(const Parser &self, nb::handle data) {
   const View view(data);
   const Buffer buffer = view.buffer();
   std::optional<Parsed> parsed;
   {
     nb::gil_scoped_release unlocked;
-    parsed = self.parser.parse({buffer.data, buffer.size});
+    parsed = self.parse({buffer.data, buffer.size});
   }
-  return PyParsed(std::move(*parsed), self.labels);
+  return PyParsed(std::move(*parsed), self.layout());
 }
 
 Kind kind_of(const std::string &name) {
@@ -117,7 +112,7 @@ Kind kind_of(const std::string &name) {
 using ColumnTuple = std::tuple<std::string, std::string, size_t, size_t, nb::object, nb::object, nb::object, nb::object>;
 using ListTuple = std::tuple<size_t, nb::object, nb::object>;
 
-PyParsed parse_columns(const PyParser &self, size_t rows, const std::vector<ColumnTuple> &given) {
+PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<ColumnTuple> &given) {
   std::vector<View> views;
   std::vector<ArrowColumn> columns;
   const auto buffer = [&](nb::handle object) { return views.emplace_back(object).buffer(); };
@@ -133,9 +128,9 @@ PyParsed parse_columns(const PyParser &self, size_t rows, const std::vector<Colu
   std::optional<Parsed> parsed;
   {
     nb::gil_scoped_release unlocked;
-    parsed = self.parser.parse_columns(rows, columns);
+    parsed = self.parse_columns(rows, columns);
   }
-  return PyParsed(std::move(*parsed), self.labels);
+  return PyParsed(std::move(*parsed), self.layout());
 }
 
 }  // namespace
@@ -156,10 +151,15 @@ void bind_parse(nb::module_ &m) {
       .def_ro("missing_dense", &PyParsed::missing_dense)
       .def_ro("errors", &PyParsed::errors)
       .def("__len__", [](const PyParsed &self) { return self.n; });
-  nb::class_<PyParser>(m, "Parser")
+  nb::class_<Parser>(m, "Parser")
       .def("__init__", &construct, nb::kw_only(), nb::arg("format"), nb::arg("columns"), nb::arg("labels"),
            nb::arg("slots"), nb::arg("dense"), nb::arg("weight"), nb::arg("time"), nb::arg("group"),
            nb::arg("raw_keys"), nb::arg("delimiter"))
+      .def_prop_ro("columns", [](const Parser &self) {
+        std::vector<std::string> names;
+        for (const Column &column : self.layout().columns) names.push_back(column.name);
+        return names;
+      })
       .def("parse", &parse, nb::arg("data"))
       .def("parse_columns", &parse_columns, nb::arg("rows"), nb::arg("columns"));
 }

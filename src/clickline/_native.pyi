@@ -1,11 +1,8 @@
 """Types of the native core. One section per bind_*.cpp."""
 
+from collections.abc import Sequence
 from os import PathLike
-from typing import TypedDict
-from collections.abc import Sequence
-from typing import TypeAlias
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +111,7 @@ class Parsed:
     missing_slots: NDArray[np.uint64]
     """Rows without a value, per slot."""
     missing_dense: NDArray[np.uint64]
-    """Rows without a value, per dense number."""
+    """Rows without a value, per dense feature."""
     def __len__(self) -> int: ...
 
 class Parser:
@@ -125,19 +122,19 @@ class Parser:
         columns: Sequence[str],  # csv, columns: all columns of the data, in their order
         labels: Sequence[str],
         slots: Sequence[tuple[str, str, str, str, int, bool]],  # name, column, bucket, separator, max_values, keep_last
-        dense: Sequence[tuple[str, str, int, str, float, float, float]],  # name, column, size, normalise, center, spread, missing
+        # name, column, size, normalise, center, spread, missing
+        dense: Sequence[tuple[str, str, int, str, float, float, float]],
         weight: str,
         time: str,
         group: str,  # empty: none
         raw_keys: bool,
         delimiter: str,
     ) -> None: ...
+    columns: list[str]
+    """Those that are used."""
     def parse(self, data: Bytes) -> Parsed: ...
-    def parse_columns(
-        self,
-        rows: int,
-        columns: Sequence[ArrowColumn],
-    ) -> Parsed: ...
+    def parse_columns(self, rows: int, columns: Sequence[ArrowColumn]) -> Parsed: ...
+
 # --- plan ---
 class Plan:
     """The distinct keys of a batch, and the way from them to the batch (gather) and back (scatter).
