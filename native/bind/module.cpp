@@ -6,6 +6,7 @@
 namespace nb = nanobind;
 
 void bind_hash(nb::module_ &m);
+void bind_parse(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -15,4 +16,5 @@ NB_MODULE(_native, m) {
 #endif
   m.attr("arch") = CLICKLINE_ARCH;
   bind_hash(m);
+  bind_parse(m);
 }

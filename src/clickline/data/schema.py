@@ -1,0 +1,201 @@
+"""What a job's rows are made of, once format and features are put together.
+
+Training makes it from the job, writes it into checkpoints and versions, and serving reads it from there: one schema,
+so that a served feature cannot differ from a trained one. Beware: the order of slots and dense features is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from clickline._native import Parser
+from clickline.config.data import Data
+from clickline.config.features import Dense, Features, Slot
+from clickline.data.checks import check_features
+from clickline.errors import CheckpointError, DataError
+
+INTEGERS = tuple(f"I{i}" for i in range(1, 14))
+CATEGORIES = tuple(f"C{i}" for i in range(1, 27))
+_TEXT_FORMATS = {"criteo", "slots", "elasticctr", "csv"}
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Labels, slots and dense features in the order of a Batch, and how they are read from a log."""
+
+    format: str
+    labels: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    dense: tuple[Dense, ...]
+    weight: str | None = None
+    time: str | None = None
+    group: str | None = None
+    keys: Literal["hash", "raw"] = "hash"
+    delimiter: str = ","
+
+    @classmethod
+    def of(cls, data: Data, features: Features) -> Schema:
+        """The schema of a job: the format's defaults filled in, contradictions refused with a JobError."""
+        labels, slots, dense = list(features.labels), list(features.slots), list(features.dense)
+        if data.format == "criteo":
+            slots = slots or _criteo_slots(features.integers)
+            if not dense and features.integers != "slots":
+                dense = [Dense(name=name) for name in INTEGERS]
+        if data.format == "elasticctr" and labels == ["label"]:
+            labels = ["click"]
+        features = features.model_copy(update={"labels": labels, "slots": slots, "dense": dense})
+        check_features(data, features)
+        return cls(
+            format=data.format,
+            labels=tuple(labels),
+            slots=tuple(slots),
+            dense=tuple(dense),
+            weight=features.weight,
+            time=features.time,
+            group=features.group,
+            keys=features.keys,
+            delimiter=data.delimiter,
+        )
+
+    @property
+    def slot_names(self) -> tuple[str, ...]:
+        return tuple(slot.name for slot in self.slots)
+
+    @property
+    def dense_names(self) -> tuple[str, ...]:
+        return tuple(dense.name for dense in self.dense)
+
+    @property
+    def dense_width(self) -> int:
+        """Numbers in a row of Batch.dense."""
+        return sum(dense.size for dense in self.dense)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the log that are used, each once."""
+        names = [*self.labels, *(slot.column or slot.name for slot in self.slots)]
+        names += [dense.column or dense.name for dense in self.dense]
+        names += [name for name in (self.weight, self.time, self.group) if name]
+        return tuple(dict.fromkeys(names))
+
+    def columns_of(self, known: Sequence[str]) -> list[str]:
+        """Those of the known columns that are used; a DataError if a used one is not among them."""
+        for name in self.columns:
+            if name not in known:
+                raise DataError(f"There is no column '{name}' in the data; its columns are: {', '.join(known)}.")
+        return list(self.columns)
+
+    def parser(self, *, columns: Iterable[str] = (), labelled: bool = True) -> Parser:
+        """A native parser. CSV needs all columns of the data in their order; others know theirs.
+
+        `labelled=False` reads features only, for rows whose outcome is not known yet.
+        """
+        if self.needs_fit:
+            unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
+            raise ValueError(f"These dense features have no center and spread yet: {unfitted}; call fitted() first.")
+        try:
+            return Parser(
+                format=self.format if self.format in _TEXT_FORMATS else "columns",
+                columns=list(columns),
+                labels=list(self.labels) if labelled else [],
+                slots=[_slot_tuple(slot) for slot in self.slots],
+                dense=[_dense_tuple(dense) for dense in self.dense],
+                weight=self.weight or "" if labelled else "",
+                time=self.time or "" if labelled else "",
+                group=self.group or "" if labelled else "",
+                raw_keys=self.keys == "raw",
+                delimiter=self.delimiter,
+            )
+        except ValueError as error:  # as a rule, a column that the data does not have
+            raise DataError(f"The job does not fit the data: {error}.") from error
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether some dense feature is normalised by statistics that are not known yet."""
+        return any(_needs_fit(dense) for dense in self.dense)
+
+    def unnormalised(self) -> Schema:
+        """The same rows with all dense numbers as they are in the log, NaN where there is none: what to fit on."""
+        update = {"normalise": "none", "missing": float("nan")}
+        return replace(self, dense=tuple(dense.model_copy(update=update) for dense in self.dense))
+
+    def fitted(self, stats: Mapping[str, tuple[float, float]]) -> Schema:
+        """With (center, spread) by name of dense feature, where the job does not give them itself."""
+        return replace(self, dense=tuple(_fitted(dense, stats) for dense in self.dense))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; with all defaults, so that a later change of them cannot change what is saved."""
+        return {
+            "version": _VERSION,
+            "format": self.format,
+            "labels": list(self.labels),
+            "slots": [slot.model_dump() for slot in self.slots],
+            "dense": [dense.model_dump() for dense in self.dense],
+            "weight": self.weight,
+            "time": self.time,
+            "group": self.group,
+            "keys": self.keys,
+            "delimiter": self.delimiter,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
+        """What `to_dict` gave. The values come from a file: anything else is a CheckpointError."""
+        if saved.get("version") != _VERSION:
+            raise CheckpointError(f"The schema has version {saved.get('version')!r}, but {_VERSION} was expected.")
+        try:
+            features = Features.model_validate(
+                {key: saved[key] for key in ("labels", "slots", "dense", "weight", "time", "group", "keys")}
+            )
+            data = Data(format=saved["format"], delimiter=saved["delimiter"])
+        except (KeyError, TypeError, ValidationError) as error:
+            raise CheckpointError(f"The saved schema is damaged: {error}") from error
+        return cls(
+            format=data.format,
+            labels=tuple(features.labels),
+            slots=tuple(features.slots),
+            dense=tuple(features.dense),
+            weight=features.weight,
+            time=features.time,
+            group=features.group,
+            keys=features.keys,
+            delimiter=data.delimiter,
+        )
+
+
+def _criteo_slots(integers: str) -> list[Slot]:
+    slots = [Slot(name=name) for name in CATEGORIES]
+    return slots if integers == "dense" else slots + [Slot(name=name, bucket="log") for name in INTEGERS]
+
+
+def _needs_fit(dense: Dense) -> bool:
+    return dense.normalise in ("standard", "minmax") and (dense.center is None or dense.spread is None)
+
+
+def _fitted(dense: Dense, stats: Mapping[str, tuple[float, float]]) -> Dense:
+    if not _needs_fit(dense):
+        return dense
+    if dense.name not in stats:
+        raise ValueError(f"No statistics for the dense feature '{dense.name}'; there are some for: {', '.join(stats)}.")
+    center, spread = stats[dense.name]
+    given = dense.model_dump() | {
+        "center": center if dense.center is None else dense.center,
+        "spread": spread if dense.spread is None else dense.spread,
+    }
+    return Dense.model_validate(given)
+
+
+def _slot_tuple(slot: Slot) -> tuple[str, str, str, str, int, bool]:
+    keep_last = slot.pooling == "sequence"
+    return slot.name, slot.column or slot.name, slot.bucket, slot.separator, slot.max_values, keep_last
+
+
+def _dense_tuple(dense: Dense) -> tuple[str, str, int, str, float, float, float]:
+    center = 0.0 if dense.center is None else dense.center
+    spread = 1.0 if dense.spread is None else dense.spread
+    return dense.name, dense.column or dense.name, dense.size, dense.normalise, center, spread, dense.missing
