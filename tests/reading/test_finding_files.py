@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
@@ -139,10 +142,40 @@ def test_secrets_do_not_show_in_errors() -> None:
         pass
 
 
-@pytest.mark.skipif(importlib.util.find_spec("s3fs") is not None, reason="s3fs is installed")
-def test_missing_extra_says_what_to_install() -> None:
-    with pytest.raises(DataError, match=r"Reading 's3://bucket/a'.*pip install 'clickline\[s3\]'"):
-        find(["s3://bucket/a"], options={})
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [("s3://b/a", "s3fs", "s3"), ("https://b/a", "aiohttp", "http"), ("webhdfs://b/a", "requests", "hdfs")],
+)
+def test_missing_extra_says_what_to_install(url: str, package: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is not None:
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(DataError, match=rf"Reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
+        find([url], options={})
+
+
+def test_http(logs: Path) -> None:
+    pytest.importorskip("aiohttp")
+    handler = partial(QuietHandler, directory=str(logs))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            root = f"http://127.0.0.1:{server.server_port}"
+            (file,) = find([f"{root}/a.txt"], options={})
+            with file.open() as stream:
+                assert stream.read() == b"a.txt"
+            assert names(f"{root}/*.txt", root) == ["a.txt", "b.txt"]
+            assert names(f"{root}/day=1/", root) == ["day=1/part-0", "day=1/part-1"]
+            with pytest.raises(DataError, match=r"No such file or directory: 'http://.*/zz'"):
+                find([f"{root}/zz"], options={})
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
 
 
 def test_unknown_protocol() -> None:

@@ -75,7 +75,7 @@ class Batch:
 def _take_ragged(
     keys: NDArray[np.uint64], starts: NDArray[np.int64], offsets: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64] | None]:
-    """`starts` is `offsets` by row and slot. A row's keys lie together, so whole rows move, without a loop over them."""
+    """`starts` is `offsets` by row and slot. A row's keys lie together, so whole rows move, and no loop is needed."""
     slots = starts.shape[1]
     first = offsets[rows * slots]
     ends = np.cumsum(offsets[(rows + 1) * slots] - first)

@@ -9,7 +9,7 @@ data there is. Batches depend on the files, the seed and the epoch, never on thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
@@ -57,9 +57,9 @@ class Dataset:
     def report(self) -> Report:
         """What the latest pass has found so far; a resumed pass counts on from where it resumed."""
         tally = self._tally or Tally(limit=0, start=Counts(), warn=False)
-        return tally.report(dense=self._schema.dense_names, slots=self._schema.slot_names)
+        return tally.report(dense=[(d.name, d.size) for d in self._schema.dense], slots=self._schema.slot_names)
 
-    def batches(self, *, epoch: int, start: Position | None = None) -> Iterator[tuple[Batch, Position]]:
+    def batches(self, *, epoch: int, start: Position | None = None) -> Generator[tuple[Batch, Position], None, None]:
         """The batches of an epoch, each with the position from which to go on after it.
 
         A generator: closing it, or leaving the loop over it, stops the threads behind it. Batches must not be changed.

@@ -95,13 +95,18 @@ class Tally:
         dense, slots = tuple(self._missing_dense.tolist()), tuple(self._missing_slots.tolist())
         return Counts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
 
-    def report(self, *, dense: Sequence[str], slots: Sequence[str]) -> Report:
+    def report(self, *, dense: Sequence[tuple[str, int]], slots: Sequence[str]) -> Report:
+        """`dense` is name and size of each dense feature."""
         counts = self.counts
+        missing, first = {}, 0
+        for name, size in dense:
+            missing[name] = max(counts.missing_dense[first : first + size], default=0)
+            first += size
         return Report(
             rows=counts.rows,
             bad=counts.bad,
             examples=tuple(self._examples),
-            missing_dense=dict(zip(dense, counts.missing_dense or [0] * len(dense), strict=True)),
+            missing_dense=missing,
             missing_slots=dict(zip(slots, counts.missing_slots or [0] * len(slots), strict=True)),
         )
 
