@@ -86,7 +86,8 @@ bool take_list(Rows &rows, const Column &to, const ArrowColumn &c, size_t row) {
 Parsed Parser::parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const {
   std::vector<std::pair<const Column *, const ArrowColumn *>> pairs;
   for (const Column &column : layout_.columns) {
-    const auto found = std::find_if(columns.begin(), columns.end(), [&](const auto &c) { return c.name == column.name; });
+    const auto named = [&](const ArrowColumn &c) { return c.name == column.name; };
+    const auto found = std::find_if(columns.begin(), columns.end(), named);
     if (found == columns.end()) throw std::invalid_argument("no column " + quoted(column.name) + " in the batch");
     check(*found, rows);
     pairs.emplace_back(&column, &*found);

@@ -22,9 +22,11 @@ T either(bool so, T a, T b) { return b ^ ((a ^ b) & (T{0} - T{so})); }
 
 void Parser::prepare_criteo() {
   for (const Slot &slot : layout_.slots)
-    if (slot.split) throw std::invalid_argument("slot " + quoted(slot.name) + ": a Criteo field holds one value, no separator");
+    if (slot.split)
+      throw std::invalid_argument("slot " + quoted(slot.name) + ": a Criteo field holds one value, no separator");
   for (const Dense &dense : layout_.dense)
-    if (dense.size != 1) throw std::invalid_argument("dense feature " + quoted(dense.name) + ": a Criteo field holds one number");
+    if (dense.size != 1)
+      throw std::invalid_argument("dense feature " + quoted(dense.name) + ": a Criteo field holds one number");
   criteo_dense_.resize(layout_.dense.size());
   for (const Field &field : fields_) {
     bool numeric = false;
@@ -36,7 +38,8 @@ void Parser::prepare_criteo() {
       } else if (use.purpose == Purpose::slot) {
         const Slot &slot = layout_.slots[use.index];
         const bool bucketed = slot.bucketed;
-        (bucketed ? criteo_bucketed_ : criteo_plain_).push_back({field.at, use.index, slot.keys.seed(), slot.missing_key});
+        auto &slots = bucketed ? criteo_bucketed_ : criteo_plain_;
+        slots.push_back({field.at, use.index, slot.keys.seed(), slot.missing_key});
         numeric |= bucketed;
       } else {
         single.uses.push_back(use);

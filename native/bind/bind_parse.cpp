@@ -28,7 +28,8 @@ class View {
   ~View() { if (held_) PyBuffer_Release(&view_); }
   Buffer buffer() const {
     // An empty buffer may have no address; native code takes that for no buffer at all.
-    return held_ ? Buffer{view_.buf ? static_cast<const char *>(view_.buf) : "", static_cast<size_t>(view_.len)} : Buffer{};
+    if (!held_) return {};
+    return {view_.buf ? static_cast<const char *>(view_.buf) : "", static_cast<size_t>(view_.len)};
   }
 
  private:
@@ -105,11 +106,13 @@ Kind kind_of(const std::string &name) {
       {"float32", Kind::float32}, {"float64", Kind::float64}, {"boolean", Kind::boolean}};
   for (const auto &[known, kind] : kinds)
     if (name == known) return kind;
-  throw std::invalid_argument("kind must be text32, text64, int64, uint64, float32, float64 or boolean, got '" + name + "'");
+  throw std::invalid_argument("kind must be text32, text64, int64, uint64, float32, float64 or boolean, got " +
+                              quoted(name));
 }
 
 // name, kind, offset, length, validity, starts, values, list: None or (offset, validity, starts)
-using ColumnTuple = std::tuple<std::string, std::string, size_t, size_t, nb::object, nb::object, nb::object, nb::object>;
+using ColumnTuple =
+    std::tuple<std::string, std::string, size_t, size_t, nb::object, nb::object, nb::object, nb::object>;
 using ListTuple = std::tuple<size_t, nb::object, nb::object>;
 
 PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<ColumnTuple> &given) {
