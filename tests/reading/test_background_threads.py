@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,30 @@ def test_source_is_not_read_further_than_allowed() -> None:
             assert wanted.acquire(timeout=5)
         assert len(drawn) == held + 3
     conveyor.close()
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_no_more_items_are_alive_than_allowed(threads: int) -> None:
+    class Item:
+        pass
+
+    items: weakref.WeakSet[Item] = weakref.WeakSet()
+    most: list[int] = []
+
+    def source() -> Iterator[Item]:
+        for _ in range(50):
+            item = Item()
+            items.add(item)
+            most.append(len(items))
+            yield item
+            del item
+
+    work = (lambda item: item) if threads else None
+    conveyor = Conveyor(source(), work=work, threads=threads, ahead=3)
+    for item in conveyor:
+        del item
+    conveyor.close()
+    assert max(most) <= 3
 
 
 def test_error_of_the_source_comes_after_the_items_before_it() -> None:

@@ -42,9 +42,9 @@ def test_csv_lines_count_the_header(tmp_path: Path) -> None:
     assert [row.line for row in data.report.examples] == [3]
 
 
-def test_share_within_the_limit(tmp_path: Path) -> None:
+def test_share_within_the_limit_is_not_judged_by_the_first_rows(tmp_path: Path) -> None:
     path = log(tmp_path / "a", rows=2000, bad=[5, 6])
-    data = dataset([path], "criteo", tmp_path, max_bad_rows=0.001)
+    data = dataset([path], "criteo", tmp_path, max_bad_rows=0.001, block_bytes=4096)
     taken(data)
     assert data.report.bad == 2
 
@@ -57,6 +57,12 @@ def test_share_above_the_limit(tmp_path: Path) -> None:
     assert message.startswith("3 of 2000 rows are malformed, more than data.max_bad_rows allows (0.1000% of the rows):")
     assert f"\n  {path}, line 1900: " in message
     assert "raise data.max_bad_rows" in message
+
+
+def test_share_far_above_the_limit_stops_early(tmp_path: Path) -> None:
+    path = log(tmp_path / "a", rows=3000, bad=list(range(100, 120)))
+    with pytest.raises(DataError, match=r"of \d{3} rows are malformed"):
+        taken(dataset([path], "criteo", tmp_path, max_bad_rows=0.001, block_bytes=4096))
 
 
 def test_small_log_is_judged_at_its_end(tmp_path: Path) -> None:

@@ -205,7 +205,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         program = (
             f"import sys; sys.path[:] = {sys.path!r}\n"
             "import resource; from pathlib import Path; from click_logs import dataset;"
-            f"data = dataset(['{path}'], 'criteo', Path('.'), shuffle_rows=10_000, batch_size=1000, block_bytes=1 << 18);"
+            "options = dict(shuffle_rows=10_000, batch_size=1000, block_bytes=1 << 18)\n"
+            f"data = dataset(['{path}'], 'criteo', Path('.'), **options)\n"
             f"assert sum(len(batch) for batch, _ in data.batches(epoch=0)) == {2000 * times};"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )

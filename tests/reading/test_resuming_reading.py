@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 from click_logs import criteo, dataset, plain, taken, write
 
-from clickline.data import shuffling
+from clickline.data import readers, shuffling, tables
 from clickline.data.positions import Position
 from clickline.errors import CheckpointError, DataError
+
+
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several record batches in a file of a few rows."""
+    for module in (readers, tables):
+        monkeypatch.setattr(module, "ROWS_PER_TABLE", 20)
+
 
 KINDS = ["criteo", "gz", "csv", "parquet", "custom"]
 
@@ -19,6 +26,7 @@ KINDS = ["criteo", "gz", "csv", "parquet", "custom"]
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_from_every_batch(kind: str, shuffle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffling, "_UNSHUFFLED_ROWS", 48)
+    small_tables(monkeypatch)
     paths = [write(tmp_path, kind, rows, seed=rows) for rows in (70, 1, 120)]
 
     def opened(**more: int):
@@ -101,11 +109,21 @@ def test_other_files_than_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["criteo", "parquet", "custom"])
-def test_file_that_has_shrunk(kind: str, tmp_path: Path) -> None:
+def test_file_that_has_shrunk(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_tables(monkeypatch)
     paths, position = position_in_second_file(tmp_path, kind)
     write(tmp_path, kind, 3, seed=3).rename(paths[1])
-    with pytest.raises(DataError, match=r"it has changed since"):
+    with pytest.raises(DataError, match=r"has only \d+ (bytes|rows), but reading should go on at \d+: it has changed"):
         taken(dataset(paths, kind, tmp_path), start=position)
+
+
+def test_file_with_fewer_rows_at_the_same_offset(tmp_path: Path) -> None:
+    paths, position = position_in_second_file(tmp_path)
+    assert position.place.skip > 1
+    content = paths[1].read_bytes()
+    paths[1].write_bytes(content[: content.index(b"\n", position.place.offset) + 1])
+    with pytest.raises(DataError, match=r"criteo-100-100' has fewer rows than when reading stopped"):
+        taken(dataset(paths, "criteo", tmp_path), start=position)
 
 
 @pytest.mark.parametrize("broken", [{}, {"epoch": 1}, {"place": {}}, {"place": 5}])

@@ -44,7 +44,7 @@ def fit(data: Data, schema: Schema, paths: list[str], *, rows: int = _DEFAULT_RO
 
 
 class _Totals:
-    """Running statistics of every dense number. Means are merged rather than sums, so that large values lose nothing."""
+    """Running statistics of every dense number. Means are merged, not sums, so that large values lose nothing."""
 
     def __init__(self, width: int) -> None:
         self._count = np.zeros(width)

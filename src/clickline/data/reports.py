@@ -7,6 +7,7 @@ a log in the wrong format would otherwise train a model on what little of it hap
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,10 +78,15 @@ class Tally:
                 logger.warning("Skipped a malformed row: %s", row)
 
     def check(self, *, end: bool = False) -> None:
-        """Raise if too many rows are bad. A share is taken of 1000 rows at least, except at the end of the pass."""
+        """Raise if too many rows are bad. A share holds exactly at the end of the pass only."""
         seen = self._rows + self._bad
         share = self._limit < 1
-        allowed = self._limit * (seen if end else max(seen, _SAMPLE)) if share else self._limit
+        allowed = self._limit
+        if share:
+            allowed *= seen if end else max(seen, _SAMPLE)
+        if share and not end:
+            # Four deviations more than the share: a log that keeps within it must not fail for an unlucky beginning.
+            allowed += 4 * math.sqrt(allowed)
         if self._bad <= allowed:
             return
         limit = f"{self._limit:.4%} of the rows" if share else f"{self._limit:.0f} rows"
