@@ -10,7 +10,7 @@ SmallNumbers::SmallNumbers() {
     const double ln = i > 2 ? std::log(static_cast<double>(i)) : 0;
     log1p[i] = static_cast<float>(std::log1p(static_cast<double>(i)));
     squared_log[i] = i > 2 ? static_cast<float>(ln * ln) : static_cast<float>(i);
-    bucket[i] = static_cast<uint16_t>(i > 2 ? ln * ln : i);
+    bucket[i] = static_cast<uint16_t>(i > 2 ? std::ilogb(i) + 2 : i);
   }
 }
 const SmallNumbers kSmallNumbers;

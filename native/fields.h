@@ -117,15 +117,14 @@ std::string_view to_text(N v, TextBuffer &buffer) {
 
 // --- number to feature ----------------------------------------------------------------------------------
 
-// floor(ln(v)^2) when v > 2, else floor(v); false when that has no 64-bit integer.
+// floor(log2 v) + 2 when v > 2, else floor(v); false when that has no 64-bit integer. Exact: no logarithm is rounded.
 inline bool log_bucket(double v, int64_t &out) {
   if (int whole; is_small(v, whole)) {
     out = kSmallNumbers.bucket[whole];
     return true;
   }
   if (v > 2) {
-    const double ln = std::log(v);
-    out = static_cast<int64_t>(ln * ln);
+    out = std::ilogb(v) + 2;
     return true;
   }
   if (!(v >= -9e18)) return false;

@@ -140,10 +140,14 @@ uint32_t Table::admit(Stripe &stripe, const Push &push, size_t i) {
   header->click = 0;
   header->last_seen = push.tick;
   header->slot = slot;
-  initial_values(key, config_.seed, static_cast<float>(config_.init_scale), header->weights(), layout_.dim);
-  const float start = config_.optimizer.name == "adagrad" ? static_cast<float>(config_.optimizer.initial) : 0.0f;
-  std::fill_n(header->weights() + layout_.dim, layout_.state_width, start);
+  start(header);
   return row;
+}
+
+void Table::start(RowHeader *row) const {
+  initial_values(row->key, config_.seed, static_cast<float>(config_.init_scale), row->weights(), layout_.dim);
+  const float state = config_.optimizer.name == "adagrad" ? static_cast<float>(config_.optimizer.initial) : 0.0f;
+  std::fill_n(row->weights() + layout_.dim, layout_.state_width, state);
 }
 
 template <class Rule>

@@ -76,6 +76,9 @@ class Table {
   // Multiplies shows and clicks by `decay`, then drops rows and waiting keys by their slot's policy.
   size_t evict(uint32_t now, double decay, int threads);
 
+  // Every row learns anew from its initial value; keys, counts and who waits stay.
+  void reset(int threads);
+
   size_t size() const;
   uint64_t step() const { return step_.load(); }
   const TableConfig &config() const { return config_; }
@@ -123,6 +126,7 @@ class Table {
   template <class Rule>
   void push_range(const Push &push, const Step &step, size_t begin, size_t end);
   uint32_t admit(Stripe &stripe, const Push &push, size_t i);
+  void start(RowHeader *row) const;
 
   const TableConfig config_;
   const RowLayout layout_;

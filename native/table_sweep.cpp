@@ -32,6 +32,16 @@ size_t Table::evict(uint32_t now, double decay, int threads) {
   return dropped;
 }
 
+void Table::reset(int threads) {
+  std::unique_lock closed(gate_);
+  parallel_for(kStripes, threads, [&](size_t number) {
+    RowStore &rows = stripes_[number].rows;
+    for (uint32_t row = 0; row < rows.used(); ++row)
+      if (rows[row]->live) start(rows[row]);
+  });
+  step_ = 0;
+}
+
 size_t Table::size() const {
   std::shared_lock open(gate_);
   size_t result = 0;

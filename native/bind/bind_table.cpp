@@ -175,6 +175,8 @@ void bind_table(nb::module_ &m) {
       .def("push", &push, nb::arg("keys").noconvert(), nb::arg("grads").noconvert(), nb::arg("shows").noconvert(),
            nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(), nb::arg("tick"),
            nb::arg("scale") = 1.0, nb::arg("threads") = 1)
+      .def("reset", &Table::reset, nb::kw_only(), nb::arg("threads") = 1, nb::call_guard<nb::gil_scoped_release>(),
+           "Every row learns anew from its initial value; keys, counts and who waits stay.")
       .def("evict", [](Table &t, int64_t now, double decay, int threads) {
             const uint32_t tick = tick_of("now", now);
             nb::gil_scoped_release release;

@@ -99,7 +99,7 @@ def slot_key(slot: Slot, value: bytes, keys: str) -> int:
         return int(value)
     if slot.bucket == "log":
         v = number(value)
-        bucket = math.floor(math.log(v) ** 2) if v > 2 else math.floor(v)
+        bucket = math.frexp(v)[1] + 1 if v > 2 else math.floor(v)
         if bucket < -9e18:
             raise Bad
         return feature_key(slot.name, str(bucket).encode())

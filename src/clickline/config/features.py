@@ -39,7 +39,7 @@ class Slot(Section):
     column: Column | None = None
     """Column of the log that it is read from, if not the slot's own name."""
     bucket: Literal["none", "log"] = "none"
-    """`log` turns a number v into floor(ln(v)²) when v > 2, else into floor(v): integers as categories."""
+    """`log` turns a number v into floor(log2(v)) + 2 when v > 2, else into floor(v): integers as categories."""
     pooling: Pooling = "sum"
     """How several values of one row become one vector; `sequence` keeps them apart, for models that read a history."""
     keys_of: str | None = None

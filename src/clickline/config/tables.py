@@ -56,6 +56,8 @@ class SparseOptimizer(Section):
 class Table(Section):
     optimizer: SparseOptimizer = SparseOptimizer()
     """How rows of these tables learn."""
+    restart_epochs: bool = False
+    """Rows learn anew from their initial values in every epoch after the first, while the dense network keeps learning."""
     init_scale: NonNegative = 0.01
     """Standard deviation of a new row's values."""
 

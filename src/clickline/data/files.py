@@ -32,6 +32,13 @@ class File:
     name: str = field(compare=False, repr=False)
     """As its file system calls it."""
 
+    @property
+    def size(self) -> int | None:
+        """Bytes, if its file system knows."""
+        with self.storage.explained(self.path):
+            size = self.storage.system.size(self.name)
+        return None if size is None else int(size)
+
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """The raw bytes. Trouble in opening or reading, inside the `with` too, becomes a DataError naming the path."""

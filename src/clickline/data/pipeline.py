@@ -24,7 +24,7 @@ from clickline.data.positions import Counts, Place, Position
 from clickline.data.reports import Report, Tally
 from clickline.data.schema import Schema
 from clickline.data.shuffling import Window, beginning, windows
-from clickline.data.streams import Block, Opened, blocks, text
+from clickline.data.streams import Block, Meter, Opened, blocks, text
 from clickline.errors import ClicklineError, DataError
 
 _TEXT = ("criteo", "slots", "elasticctr", "csv")
@@ -44,9 +44,11 @@ class Dataset:
         self._seed = seed
         self._shuffle_rows = data.shuffle_rows if shuffle else 0
         self._files = find(paths, options=data.storage)
+        self._meter = Meter()
         self._opened = self._way_of_opening()
         self._parsers: dict[tuple[str, ...], Parser] = {}
         self._tally: Tally | None = None
+        self._total: int | None = None
 
     @property
     def files(self) -> list[str]:
@@ -70,6 +72,7 @@ class Dataset:
             raise ValueError(f"Argument 'start' must be a position in epoch {epoch} but is in epoch {start.epoch}.")
         tally = Tally(limit=self._data.max_bad_rows, start=start.place.counts, warn=self._tally is None)
         self._tally = tally
+        self._meter.read = 0
         threads = self._data.threads
         parsed = Conveyor(
             self._blocks(start.place), work=self._parse, threads=threads, ahead=2 * threads + 2, name="clickline-parse"
@@ -87,6 +90,17 @@ class Dataset:
         finally:
             gathered.close()
 
+    def share(self, position: Position) -> float | None:
+        """How much of the pass is done at a position, guessed by bytes until all have been read; None if unknown."""
+        if self._total is None:
+            sizes = [file.size for file in self._files]
+            self._total = sum(size or 0 for size in sizes) if all(sizes) else 0
+        rows = 0 if self._tally is None else self._tally.counts.rows
+        if not self._total or not self._meter.read or not rows:
+            return None
+        done = position.place.counts.rows + position.place.skip + position.taken
+        return min(done / (rows * max(self._total / self._meter.read, 1.0)), 1.0)
+
     def _windows(
         self, parsed: Iterator[tuple[Block, Parsed]], *, start: Position, then: Position, tally: Tally
     ) -> Iterator[Window]:
@@ -100,7 +114,7 @@ class Dataset:
 
     def _way_of_opening(self) -> Opened:
         if self._data.format in _TEXT:
-            return partial(text, data=self._data)
+            return partial(text, data=self._data, meter=self._meter)
         if self._data.format == "parquet":
             return partial(tables.parquet, wanted=self._schema.columns_of)
         return partial(tables.custom, reader=tables.load_reader(self._data))

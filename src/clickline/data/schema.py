@@ -192,7 +192,7 @@ def _fitted(dense: Dense, stats: Mapping[str, tuple[float, float]]) -> Dense:
 
 def _slot_tuple(slot: Slot) -> tuple[str, str, str, str, int, bool]:
     keep_last = slot.pooling == "sequence"
-    return slot.name, slot.column or slot.name, slot.bucket, slot.separator, slot.max_values, keep_last
+    return slot.keys_of or slot.name, slot.column or slot.name, slot.bucket, slot.separator, slot.max_values, keep_last
 
 
 def _dense_tuple(dense: Dense) -> tuple[str, str, int, str, float, float, float]:

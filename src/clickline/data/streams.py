@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePosixPath
+from typing import BinaryIO, cast
 
 from clickline.config.data import Data
 from clickline.data.compression import decompressed
@@ -37,6 +38,27 @@ class Block:
     """Bytes or a record batch."""
 
 
+class Meter:
+    """Raw bytes read so far, of how many: what is left of a pass can be told before its rows are counted."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def watching(self, stream: BinaryIO) -> BinaryIO:
+        """The stream, with every read counted."""
+        return cast(BinaryIO, _Watched(stream, self))
+
+
+class _Watched:
+    def __init__(self, stream: BinaryIO, meter: Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._meter.read += len(data)
+        return data
+
+
 Opened = Callable[[int, File, Place], Iterator[Block]]
 """Blocks of one file, from a place on."""
 
@@ -50,12 +72,12 @@ def blocks(files: list[File], *, start: Place, opened: Opened) -> Iterator[Block
         yield from opened(number, files[number], beginning)
 
 
-def text(number: int, file: File, start: Place, *, data: Data) -> Iterator[Block]:
+def text(number: int, file: File, start: Place, *, data: Data, meter: Meter) -> Iterator[Block]:
     """Blocks of a text file."""
     columns: tuple[str, ...] = ()
     offset, line = start.offset, start.line
     with file.open() as raw:
-        pieces = decompressed(raw, path=file.path, offset=offset, piece=data.block_bytes)
+        pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
         if data.format == "csv" and offset == 0:
             columns, header, pieces = _columns(pieces, data=data, path=file.path)
             offset, line = len(header), int(bool(header))

@@ -67,7 +67,9 @@ def train_job(
         check_same_job(job, old.manifest["job"], where=old.path)
         schema = Schema.from_dict(old.manifest["schema"])
     else:
-        schema = fit(data=job.data, schema=Schema.of(job.data, job.features), paths=job.data.train)
+        schema = fit(
+            job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows
+        )
     learner = Learner(job=job, schema=schema, threads=threads)
     run = Run(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher)
     if old is not None:

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clickline.config import Job
-from clickline.config.training import DenseOptimizer
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
 from clickline.models.embeddings import Fields
 from clickline.models.registry import build_model
+from clickline.train.averaging import Average
+from clickline.train.optimizers import dense_optimizer
 from clickline.train.sparse import Pulled, SparseSide
 
 Tag = TypeVar("Tag")
@@ -54,6 +55,7 @@ class Learner:
         self.model = build_model(job.model, fields)
         self.sparse = SparseSide(embeddings=self.model.embeddings, schema=schema, job=job, threads=threads)
         self.optimizer = dense_optimizer(self.model, job.train.optimizer)
+        self.average = Average(self.model, keep=job.train.average)
         self.step = 0
         self.tick = 0
         """The tables' clock: event time of the newest row if the log has it, else the step."""
@@ -97,7 +99,7 @@ class Learner:
     def predict(self, batch: Batch) -> NDArray[np.float32]:
         """Logits [rows, labels] of a batch; unknown keys count as zeros, as they do when serving."""
         self.model.eval()
-        with torch.inference_mode():
+        with torch.inference_mode(), self.average.in_place():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
             logits = self.model(self.sparse.inputs(batch, pulled))
         return np.asarray(logits.reshape(len(batch), -1).numpy())
@@ -128,6 +130,7 @@ class Learner:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
         self.step += 1
+        self.average.follow(self.step)
         value = float(loss.detach())
         if not np.isfinite(value):
             raise ModelError(
@@ -153,6 +156,7 @@ class Learner:
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 out[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        out.update({f"average.{name}": tensor for name, tensor in self.average.tensors().items()})
         out["random.torch"] = torch.get_rng_state()
         out["tick"] = torch.tensor(self.tick)
         return out
@@ -166,6 +170,7 @@ class Learner:
             names = ", ".join(sorted({*wrong, *(given.keys() - wanted.keys())})[:5])
             raise CheckpointError(f"the checkpoint's dense parameters are not this model's: {names} …; same model section?")
         self.model.load_state_dict(given)
+        self.average.restore({name[8:]: tensor for name, tensor in tensors.items() if name.startswith("average.")})
         if weights_only:
             return
         for name, parameter in self.model.named_parameters():
@@ -187,16 +192,3 @@ def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Ten
     if weights is None:
         return per_row.mean()
     return (per_row * weights).sum() / weights.sum().clamp_min(1e-12)
-
-
-def dense_optimizer(model: torch.nn.Module, spec: DenseOptimizer) -> torch.optim.Optimizer:
-    """The optimizer that the job names, in PyTorch's fused form."""
-    parameters = list(model.parameters())
-    settings = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay, "fused": True}
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "sgd": torch.optim.SGD,
-        "adagrad": torch.optim.Adagrad,
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-    }
-    return kinds[spec.name](parameters, **settings)

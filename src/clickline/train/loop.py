@@ -112,6 +112,8 @@ class Run:
 
     def _epoch(self, journal: Journal) -> None:
         settings, standing = self.job.train, self.standing
+        if standing.epoch > 0 and standing.position is None:
+            self.learner.sparse.restart()
         dataset = Dataset(
             data=self.job.data,
             schema=self.schema,
@@ -131,7 +133,6 @@ class Run:
         self._sweep(end_of_epoch=True)
         rows = self.standing.rows - before if whole else standing.epoch_rows
         self.standing = replace(self.standing, epoch=standing.epoch + 1, position=None, epoch_rows=rows)
-        dataset.report.warn_of_bad_rows()
         every = self.job.checkpoint.every_epochs
         keep_this = every > 0 and self.standing.epoch % every == 0
         if self.job.data.valid:
@@ -153,13 +154,20 @@ class Run:
             now = time.perf_counter()
             if now - shown > 0.1:
                 facts = {"rows/s": f"{self.interval.rate:,.0f}", "loss": f"{learned.loss:.4f}"}
-                self.watcher.advance(share=dataset.share(position), facts=facts)
+                self.watcher.advance(share=self._share(dataset, position), facts=facts)
                 shown = now
             self._sweep(end_of_epoch=False)
             if self._checkpoint_due(step):
                 self.save()
             if self._enough():
                 break
+
+    def _share(self, dataset: Dataset, position: Position) -> float | None:
+        """How much of the epoch is done: by rows if its length is known, else by bytes."""
+        rows = self.standing.epoch_rows
+        if rows:
+            return min((self.standing.rows - self.standing.epoch * rows) / rows, 1.0)
+        return dataset.share(position)
 
     def _validate(self, journal: Journal) -> bool:
         """Evaluate; return whether this is the best so far."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config import Job
+from clickline.config.tables import Table
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.models.embeddings import Embedding
@@ -54,18 +55,27 @@ class SparseSide:
         self._readings: dict[str, _Reading] = {}
         self.tables: dict[str, _native.Table] = {}
         self._sharing: dict[str, list[str]] = {}
+        self._restarts: dict[str, bool] = {}
         for name, embedding in self.embeddings.items():
             columns = tuple(place[slot] for slot in embedding.slots)
             self._readings[name] = _Reading(columns, tuple(pooling[c] for c in columns), embedding.sequence_length)
             self._sharing.setdefault(embedding.table, []).append(name)
             if embedding.table not in self.tables:
+                settings: Table = getattr(job.tables, embedding.kind)
+                self._restarts[embedding.table] = settings.restart_epochs
                 self.tables[embedding.table] = build_table(
                     dim=embedding.dim,
-                    table=getattr(job.tables, embedding.kind),
+                    table=settings,
                     tables=job.tables,
                     slots=schema.slots,
                     seed=job.seed,
                 )
+
+    def restart(self) -> None:
+        """Begin another epoch: rows of tables that the job restarts learn anew."""
+        for name, table in self.tables.items():
+            if self._restarts[name]:
+                table.reset(threads=self.threads)
 
     def plan(self, batch: Batch) -> dict[str, _native.Plan]:
         """Distinct keys of a batch, for each embedding."""
