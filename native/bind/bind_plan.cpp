@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "gil.h"
 #include "plan.h"
 
 namespace nb = nanobind;
@@ -32,7 +33,7 @@ void make_plan(Plan *self, const Input &keys, const std::optional<Input> &offset
     input.offsets = {checked<int64_t>(*offsets, "offsets", {kAny}), offsets->size()};
     if (input.offsets.empty()) throw std::invalid_argument("offsets must have rows * columns + 1 entries, got none");
   }
-  nb::gil_scoped_release release;
+  NoGil released;
   new (self) Plan(input);
 }
 
@@ -68,7 +69,7 @@ void gather(const Plan &plan, const Input &rows, const Output &out, int threads)
   auto *to = checked<float>(out, "out", {n, static_cast<int64_t>(plan.places()), dim});
   refuse_overlap(out, rows, "rows");
   check_threads(threads);
-  nb::gil_scoped_release release;
+  NoGil released;
   plan.gather(from, static_cast<size_t>(dim), to, threads);
 }
 
@@ -80,7 +81,7 @@ void scatter(const Plan &plan, const Input &grad, const Input &rows, const Outpu
   refuse_overlap(out, rows, "rows");
   refuse_overlap(out, grad, "grad");
   check_threads(threads);
-  nb::gil_scoped_release release;
+  NoGil released;
   plan.scatter(from, values, static_cast<size_t>(dim), to, threads);
 }
 

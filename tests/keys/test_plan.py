@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 
@@ -223,3 +225,26 @@ def test_a_forked_process_plans_with_threads_of_its_own() -> None:
     if child == 0:
         os._exit(0 if case.plan(threads=2).unique.tobytes() == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+EXIT_WHILE_PLANNING = """
+import threading
+import numpy as np
+from clickline._native import Plan
+
+keys, labels = np.arange(40_000, dtype=np.uint64), np.zeros(4000, np.float32)
+started = threading.Event()
+
+def work():
+    while True:
+        Plan(keys, None, 10, list(range(10)), [0] * 10, labels, threads=3)
+        started.set()
+
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+"""
+
+
+def test_the_interpreter_exits_cleanly_while_a_daemon_thread_plans() -> None:
+    done = subprocess.run([sys.executable, "-c", EXIT_WHILE_PLANNING], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
