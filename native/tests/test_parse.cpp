@@ -45,8 +45,8 @@ ParserSpec spec_of(const std::string &format, bool raw_keys) {
 std::string value() {
   static const char *values[] = {
       "", "0", "1", "-1", "3", "17", "123456", "99999999", "123456789", "18446744073709551615", "18446744073709551616",
-      "1.5", "-0", "1e308", "1e999", "nan", "inf", "abcdef01", "68fd1e64", "\"q\"", "\"a,\"\"b\"", "\"", "a|b||c", "x:y",
-      "\xff\xfe", "ü", "a b", "\r", "-", "+5", " 7 "};
+      "1.5", "-0", "1e308", "1e999", "nan", "inf", "abcdef01", "68fd1e64", "\"q\"", "\"a,\"\"b\"", "\"", "a|b||c",
+      "x:y", "\xff\xfe", "ü", "a b", "\r", "-", "+5", " 7 "};
   return values[below(std::size(values))];
 }
 
