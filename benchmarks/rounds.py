@@ -1,7 +1,8 @@
-"""Alternating rounds: contenders take turns within one run, so that whatever the machine does meanwhile, it does to all.
+"""Alternating rounds: contenders take turns within one run, so that whatever the machine does meanwhile, it does to
+all.
 
-Results go to benchmarks/results/NAME.json: `machine` (facts), `figures` (medians and every round), `ratios`, and `wanted`, the
-least each ratio should be.
+Results go to benchmarks/results/NAME.json: `machine` (facts), `figures` (medians and every round), `ratios`, and
+`wanted`, the least each ratio should be.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """The training benchmark's four contenders: D, P, C and T.
 
-Model: 26 slots × 10 dimensions + 13 dense → 400 → 400 → 400 → 1, batch 1024, Adam, two threads, 400,000 synthetic Criteo rows.
-D: the dense network alone on ready inputs, gradient to the input included: the limit. P: plain PyTorch, nn.Embedding(sparse)
-and SparseAdam, from ids in memory. C: Clickline from keys in memory. T: Clickline from raw text on disk.
+Model: 26 slots × 10 dimensions + 13 dense → 400 → 400 → 400 → 1, batch 1024, Adam, two threads, 400,000 synthetic
+Criteo rows. D: the dense network alone on ready inputs, gradient to the input included: the limit. P: plain
+PyTorch, nn.Embedding(sparse) and SparseAdam, from ids in memory. C: Clickline from keys in memory. T: Clickline
+from raw text on disk.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,16 +44,14 @@ def job_for(text: Path) -> Job:
 def memory_batches(job: Job) -> list[Batch]:
     """All batches of the text, parsed beforehand."""
     schema = Schema.of(job.data, job.features)
-    dataset = Dataset(
-        data=job.data, schema=schema, paths=job.data.train, batch_size=BATCH, seed=1, shuffle=True
-    )
+    dataset = Dataset(data=job.data, schema=schema, paths=job.data.train, batch_size=BATCH, seed=1, shuffle=True)
     return [batch for batch, _ in dataset.batches(epoch=0, start=None)]
 
 
 def dense_net() -> nn.Sequential:
     widths = [SLOTS * DIM + DENSE, HIDDEN, HIDDEN, HIDDEN]
     layers: list[nn.Module] = []
-    for a, b in zip(widths, widths[1:], strict=False):
+    for a, b in pairwise(widths):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(HIDDEN, 1))
 
@@ -119,9 +119,7 @@ def clickline_from_text(job: Job) -> Callable[[], float]:
     learner = Learner(job=job, schema=schema, threads=THREADS)
 
     def run() -> float:
-        dataset = Dataset(
-            data=job.data, schema=schema, paths=job.data.train, batch_size=BATCH, seed=1, shuffle=True
-        )
+        dataset = Dataset(data=job.data, schema=schema, paths=job.data.train, batch_size=BATCH, seed=1, shuffle=True)
         return _timed(learner, dataset.batches(epoch=0, start=None))
 
     return run

@@ -7,7 +7,7 @@
 #include <shared_mutex>
 
 #include "draws.h"
-#include "table_parallel.h"
+#include "pool.h"
 
 namespace clickline {
 

@@ -3,7 +3,7 @@
 #include <shared_mutex>
 
 #include "table.h"
-#include "table_parallel.h"
+#include "pool.h"
 
 namespace clickline {
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "gil.h"
 #include "parser.h"
 
 namespace nb = nanobind;
@@ -94,7 +95,7 @@ PyParsed parse(const Parser &self, nb::handle data) {
   const Buffer buffer = view.buffer();
   std::optional<Parsed> parsed;
   {
-    nb::gil_scoped_release unlocked;
+    clickline::bind::NoGil unlocked;
     parsed = self.parse({buffer.data, buffer.size});
   }
   return PyParsed(std::move(*parsed), self.layout());
@@ -130,7 +131,7 @@ PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<Column
   }
   std::optional<Parsed> parsed;
   {
-    nb::gil_scoped_release unlocked;
+    clickline::bind::NoGil unlocked;
     parsed = self.parse_columns(rows, columns);
   }
   return PyParsed(std::move(*parsed), self.layout());

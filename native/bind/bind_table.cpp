@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 
+#include "gil.h"
 #include "table.h"
 #include "table_header.h"
 
@@ -57,7 +58,7 @@ nb::object array(std::initializer_list<size_t> shape, Fill fill) {
   for (size_t n : shape) size *= n;
   auto values = std::make_unique<T[]>(size);
   {
-    nb::gil_scoped_release release;
+    clickline::bind::NoGil release;
     fill(values.get());
   }
   T *data = values.release();
@@ -80,7 +81,7 @@ void pull(const Table &table, Keys keys, Matrix out, bool training, std::optiona
   check_rows("out", out, keys, table);
   if (slots) check_length("slots", slots->shape(0), keys);
   const uint16_t *columns = slots ? slots->data() : nullptr;
-  nb::gil_scoped_release release;
+  clickline::bind::NoGil release;
   table.pull(span_of(keys), out.data(), training, columns, threads);
 }
 
@@ -91,7 +92,7 @@ void push(Table &table, Keys keys, ConstMatrix grads, Vector<const float> shows,
   check_length("clicks", clicks.shape(0), keys);
   check_length("slots", slots.shape(0), keys);
   const Push step{span_of(keys), grads.data(), shows.data(), clicks.data(), slots.data(), tick_of("tick", tick), scale};
-  nb::gil_scoped_release release;
+  clickline::bind::NoGil release;
   table.push(step, threads);
 }
 
@@ -123,7 +124,7 @@ nb::object last_seen(const Table &table, Keys keys) {
 nb::object all_keys(const Table &table) {
   std::vector<uint64_t> keys;
   {
-    nb::gil_scoped_release release;
+    clickline::bind::NoGil release;
     keys = table.keys();
   }
   return array<uint64_t>({keys.size()}, [&](uint64_t *out) { std::copy(keys.begin(), keys.end(), out); });
@@ -131,7 +132,7 @@ nb::object all_keys(const Table &table) {
 
 nb::dict memory(const Table &table) {
   const TableMemory memory = [&] {
-    nb::gil_scoped_release release;
+    clickline::bind::NoGil release;
     return table.memory();
   }();
   nb::dict result;
@@ -175,11 +176,11 @@ void bind_table(nb::module_ &m) {
       .def("push", &push, nb::arg("keys").noconvert(), nb::arg("grads").noconvert(), nb::arg("shows").noconvert(),
            nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(), nb::arg("tick"),
            nb::arg("scale") = 1.0, nb::arg("threads") = 1)
-      .def("reset", &Table::reset, nb::kw_only(), nb::arg("threads") = 1, nb::call_guard<nb::gil_scoped_release>(),
+      .def("reset", &Table::reset, nb::kw_only(), nb::arg("threads") = 1, nb::call_guard<clickline::bind::NoGil>(),
            "Every row learns anew from its initial value; keys, counts and who waits stay.")
       .def("evict", [](Table &t, int64_t now, double decay, int threads) {
             const uint32_t tick = tick_of("now", now);
-            nb::gil_scoped_release release;
+            clickline::bind::NoGil release;
             return t.evict(tick, decay, threads);
           }, nb::arg("now"), nb::arg("decay") = 1.0, nb::kw_only(), nb::arg("threads") = 1)
       .def("counts", &counts, nb::arg("keys").noconvert())
@@ -191,12 +192,12 @@ void bind_table(nb::module_ &m) {
       .def("keys", &all_keys)
       .def("memory", &memory)
       .def("save", [](const Table &t, const std::filesystem::path &path) { t.save(path.string()); }, nb::arg("path"),
-           nb::call_guard<nb::gil_scoped_release>())
+           nb::call_guard<clickline::bind::NoGil>())
       .def("load", [](Table &t, const std::filesystem::path &path, uint32_t first, uint32_t last) {
             t.load(path.string(), first, last);
           }, nb::arg("path"), nb::arg("first_bucket") = 0, nb::arg("last_bucket") = kBuckets,
-          nb::call_guard<nb::gil_scoped_release>())
-      .def("__len__", &Table::size, nb::call_guard<nb::gil_scoped_release>())
+          nb::call_guard<clickline::bind::NoGil>())
+      .def("__len__", &Table::size, nb::call_guard<clickline::bind::NoGil>())
       .def_prop_ro("step", &Table::step)
       .def_prop_ro("dim", [](const Table &t) { return t.layout().dim; })
       .def_prop_ro("optimizer", [](const Table &t) { return t.config().optimizer.name; })

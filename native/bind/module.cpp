@@ -16,6 +16,7 @@ NB_MODULE(_native, m) {
     throw nb::import_error("clickline was built for x86-64-v3 but this CPU has no AVX2/FMA; "
                            "rebuild with CMAKE_ARGS=-DCLICKLINE_ARCH=x86-64-v2");
 #endif
+  nb::set_leak_warnings(false);  // daemon threads may hold objects when the interpreter ends
   m.attr("arch") = CLICKLINE_ARCH;
   bind_hash(m);
   bind_table(m);

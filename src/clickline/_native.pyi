@@ -89,6 +89,7 @@ class Table:
     def optimizer(self) -> str: ...
     @property
     def seed(self) -> int: ...
+
 # --- parse ---
 Bytes: TypeAlias = bytes | bytearray | memoryview  # or anything else with the buffer protocol
 ArrowList: TypeAlias = tuple[int, Bytes | None, Bytes | None]  # offset, validity, 64-bit starts

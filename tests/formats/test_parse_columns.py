@@ -121,7 +121,7 @@ def test_numbers_labels_weights_and_times():
     )
     assert parsed.labels.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     assert parsed.dense.tolist() == [[100.0, 1.5, 2.5], [0.0, 9.0, 9.0]]
-    assert parsed.keys.tolist() == [feature_key("b", b"21"), feature_key("b", b"")]
+    assert parsed.keys.tolist() == [feature_key("b", b"8"), feature_key("b", b"")]
     assert parsed.weights is not None
     assert parsed.weights.tolist() == [1.0, 2.0]
     assert parsed.times is not None

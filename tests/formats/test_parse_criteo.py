@@ -38,9 +38,9 @@ def test_a_line_becomes_label_numbers_and_keys():
     assert key_of(parsed, "C1") == feature_key("C1", b"68fd1e64")
     assert key_of(parsed, "C26") == feature_key("C26", b"abc")
     assert key_of(parsed, "C2") == feature_key("C2", b"")
-    assert key_of(parsed, "I1") == feature_key("I1", b"1")  # floor(ln(3)²)
+    assert key_of(parsed, "I1") == feature_key("I1", b"3")  # floor(log2(3)) + 2
     assert key_of(parsed, "I2") == feature_key("I2", b"-1")
-    assert key_of(parsed, "I5") == feature_key("I5", b"52")  # floor(ln(1382)²)
+    assert key_of(parsed, "I5") == feature_key("I5", b"12")  # floor(log2(1382)) + 2
     assert parsed.offsets is None
     assert parsed.weights is None
     assert parsed.missing_slots[SCHEMA.slot_names.index("C2")] == 1

@@ -62,7 +62,6 @@ def test_names_widths_and_columns():
         ({"slots": ["a"], "delimiter": '"'}, "data.delimiter must be an ASCII"),
         ({"slots": [{"name": "a", "bucket": "log"}], "keys": "raw"}, "slot 'a' has a bucket"),
         ({"dense": [{"name": "a", "size": 2}]}, "dense feature 'a' has size 2"),
-        ({"dense": [{"name": "a", "missing": math.nan}]}, "`missing` of the dense feature 'a' must be a finite"),
         ({"format": "criteo", "slots": ["C27"]}, "no column 'C27'; it has label, I1 to I13 and C1 to C26"),
         ({"format": "criteo", "group": "user"}, "no column 'user'"),
         ({"format": "criteo", "slots": [{"name": "C1", "separator": "|"}]}, "slot 'C1' has a separator"),

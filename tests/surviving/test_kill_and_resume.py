@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import run, small_settings, start, write_job
 
 from clickline.train import checkpoints
 from clickline.train.inspecting import difference
+from conftest import run, small_settings, start, write_job
 
 pytestmark = pytest.mark.heavy
 
@@ -50,7 +50,7 @@ def test_killed_twice_and_resumed_equals_never_killed(criteo, tmp_path, stalenes
     job = write_job(tmp_path / "killed.yaml", settings_for(criteo, tmp_path, "killed", staleness=staleness))
     directory = tmp_path / "runs" / "killed"
     saves = directory / "checkpoints"
-    kill_when(start("train", job), lambda: (saves / "step-0000000030").exists())
+    kill_when(start("train", job), (saves / "step-0000000030").exists)
     # the second time within a save: its unfinished directory is there when the process dies
     process = start("train", job, "--resume")
     kill_when(process, lambda: any(saves.glob(".writing-step-000000007*")))

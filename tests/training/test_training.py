@@ -59,7 +59,7 @@ def test_early_stopping_keeps_the_best_and_tests_it(small_job, criteo):
 
 
 def test_several_threads_learn_the_same_table(small_job):
-    """Tables do not depend on the number of threads; dense sums in PyTorch may, so they are kept out: lr has one bias."""
+    """Tables do not depend on the number of threads; dense sums in PyTorch may, and lr has hardly any."""
     job = changed(small_job, model={"name": "lr"})
     one = clickline.train_job(changed(job, name="one"))
     two = clickline.train_job(changed(job, name="two", threads=2))
@@ -92,6 +92,7 @@ def test_no_training_data_is_an_error_that_says_what_to_write(small_job):
 
 
 def test_divergence_is_named(small_job):
-    job = changed(small_job, train={"epochs": 5, "optimizer": {"name": "sgd", "learning_rate": 100}}, model={"name": "dnn"})
-    with pytest.raises((ModelError, ValueError), match="diverged|finite"):
-        clickline.train_job(changed(job, tables={"embedding": {"optimizer": {"name": "sgd", "learning_rate": 100}}}))
+    wild = {"name": "sgd", "learning_rate": 100}
+    job = changed(small_job, train={"epochs": 5, "optimizer": wild}, model={"name": "dnn"})
+    with pytest.raises(ModelError, match=r"diverged|not finite"):
+        clickline.train_job(changed(job, tables={"embedding": {"optimizer": wild}}))

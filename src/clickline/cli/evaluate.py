@@ -23,7 +23,8 @@ def evaluate(
     from clickline.train.api import evaluate_checkpoint
     from clickline.train.watching import Silent, watcher_for
 
-    figures = evaluate_checkpoint(checkpoint=checkpoint, paths=data, watcher=Silent() if as_json else watcher_for(errors()))
+    watcher = Silent() if as_json else watcher_for(errors())
+    figures = evaluate_checkpoint(checkpoint=checkpoint, paths=data, watcher=watcher)
     if as_json:
         print_json(figures)
         return

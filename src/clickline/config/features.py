@@ -43,7 +43,7 @@ class Slot(Section):
     pooling: Pooling = "sum"
     """How several values of one row become one vector; `sequence` keeps them apart, for models that read a history."""
     keys_of: str | None = None
-    """Slot whose keys these values are: a history of movies holds the keys of slot `movie`, and so shares its vectors."""
+    """Slot whose keys these values are: a history of movies holds keys of the slot `movie`, and shares its vectors."""
     separator: Annotated[str, Field(max_length=1)] = ""
     """Character that separates several values in one CSV column; empty means one value."""
     max_values: Annotated[int, Field(ge=1, le=10_000)] = 1000

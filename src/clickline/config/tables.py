@@ -57,7 +57,7 @@ class Table(Section):
     optimizer: SparseOptimizer = SparseOptimizer()
     """How rows of these tables learn."""
     restart_epochs: bool = False
-    """Rows learn anew from their initial values in every epoch after the first, while the dense network keeps learning."""
+    """Rows learn anew from their initial values in every epoch after the first; the dense network goes on learning."""
     init_scale: NonNegative = 0.01
     """Standard deviation of a new row's values."""
 

@@ -35,7 +35,7 @@ class Train(Section):
     optimizer: DenseOptimizer = DenseOptimizer()
     """How the dense parameters learn."""
     average: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """Predictions use a moving average of the dense parameters that keeps this share at each step. 0 = the parameters."""
+    """Predictions use a moving average of the dense parameters that keeps this share at each step. 0 = no average."""
     staleness: Annotated[int, Field(ge=0, le=1)] = 0
     """1: rows are pulled while the step before is still computing. Faster on many cores; as reproducible as 0."""
     log_every: Annotated[int, Field(ge=1, le=10**12)] = 100

@@ -53,8 +53,8 @@ def train_job(
 ) -> Result:
     """Train a job in `output/name` and test it.
 
-    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with neither, a
-    directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     if not job.data.train:
         raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
@@ -67,9 +67,7 @@ def train_job(
         check_same_job(job, old.manifest["job"], where=old.path)
         schema = Schema.from_dict(old.manifest["schema"])
     else:
-        schema = fit(
-            job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows
-        )
+        schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
     learner = Learner(job=job, schema=schema, threads=threads)
     run = Run(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher)
     if old is not None:
@@ -113,9 +111,7 @@ def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher 
     watcher.begin("evaluating")
     try:
         return flat(
-            evaluate(
-                learner, dataset, progress=lambda rows: watcher.advance(share=None, facts={"rows": f"{rows:,}"})
-            )
+            evaluate(learner, dataset, progress=lambda rows: watcher.advance(share=None, facts={"rows": f"{rows:,}"}))
         )
     finally:
         watcher.end()

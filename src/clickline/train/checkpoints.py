@@ -1,8 +1,8 @@
 """Checkpoints: one directory each, complete or invisible.
 
-A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the manifest, and
-made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found before it is used.
-docs/reference/checkpoint.md is the specification.
+A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the
+manifest, and made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found
+before it is used. docs/reference/checkpoint.md is the specification.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write(
         _sync_directory(directory)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise CheckpointError(f"{place}: cannot be written: {error}; the checkpoints before it are untouched") from error
+        raise CheckpointError(f"{place}: cannot be written: {error}; those before it are untouched") from error
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -96,11 +96,13 @@ def read(path: Path) -> Checkpoint:
         manifest = json.loads(manifest_path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(
-            f"{path}: no checkpoint here (no {MANIFEST}); expected a directory such as runs/NAME/checkpoints/step-0000000100"
+            f"{path}: no checkpoint here (no {MANIFEST}); expected a directory such as "
+            "runs/NAME/checkpoints/step-0000000100"
         ) from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{manifest_path}: unreadable: {error}") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or not isinstance(manifest.get("files"), dict):
+    known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    if not known or not isinstance(manifest.get("files"), dict):
         raise CheckpointError(f"{manifest_path}: not a manifest of format {FORMAT}")
     for name in manifest["files"]:
         if "/" in name or name.startswith("."):

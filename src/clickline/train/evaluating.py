@@ -40,7 +40,7 @@ def evaluate(
 
 
 def flat(metrics: dict[str, Metrics]) -> dict[str, float]:
-    """Figures of all labels in one mapping: those of the first by their plain names, the others' with theirs in front."""
+    """Figures of all labels in one mapping: the first label's by plain names, the others' with theirs in front."""
     out: dict[str, float] = {}
     for place, (label, figures) in enumerate(metrics.items()):
         out.update({name if place == 0 else f"{label}.{name}": value for name, value in figures.to_dict().items()})

@@ -50,10 +50,9 @@ def difference(one: Checkpoint, other: Checkpoint) -> dict[str, Any]:
         elif not torch.equal(left[name], right[name]):
             parameters[name] = f"max |difference| {float((left[name].double() - right[name].double()).abs().max()):.3g}"
     tables_one, tables_other = _opened(one).sparse.tables, _opened(other).sparse.tables
-    tables = {
-        name: _table_difference(tables_one[name], tables_other[name]) if name in tables_one and name in tables_other else {"only in one": 1}
-        for name in sorted(tables_one.keys() | tables_other.keys())
-    }
+    tables = {name: {"only in one": 1} for name in sorted(tables_one.keys() ^ tables_other.keys())}
+    for name in sorted(tables_one.keys() & tables_other.keys()):
+        tables[name] = _table_difference(tables_one[name], tables_other[name])
     same = not parameters and not any(count for table in tables.values() for count in table.values())
     return {"same": same, "steps": f"{one.step} and {other.step}", "parameters": parameters, "tables": tables}
 

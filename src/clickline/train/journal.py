@@ -1,8 +1,8 @@
 """The journal of a run: what is measured while training, and where it is written.
 
-Per interval: loss, AUC, AUC of the last batch, logloss, calibration and rows per second go to the log, to metrics.jsonl and to
-TensorBoard. The rows of an unfinished interval are part of a checkpoint, so a resumed run writes the lines that an
-uninterrupted one would have written.
+Per interval: loss, AUC, AUC of the last batch, logloss, calibration and rows per second go to the log, to
+metrics.jsonl and to TensorBoard. The rows of an unfinished interval are part of a checkpoint, so a resumed run
+writes the lines that an uninterrupted one would have written.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Journal:
         self._lines.write(json.dumps({"kind": kind, "step": step, "epoch": epoch, **figures}) + "\n")
         self._lines.flush()
         if self._events is not None:
-            numbers = {f"{kind}/{name}": float(value) for name, value in figures.items() if isinstance(value, int | float)}
+            numbers = {f"{kind}/{name}": float(v) for name, v in figures.items() if isinstance(v, int | float)}
             self._events.scalars(step=step, values=numbers)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The learner: a model, its tables, its optimizer, and one step of each.
 
-`learn` is where a batch becomes a better model: plan → pull → forward → backward → dense step → push. Evaluation takes the
-same way as far as forward, and never changes a table.
+`learn` is where a batch becomes a better model: plan → pull → forward → backward → dense step → push. Evaluation
+takes the same way as far as forward, and never changes a table.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Learner:
     ) -> Iterator[tuple[Batch, Tag, Learned]]:
         """Learn from each batch in turn. `barrier(step)` says that after this step nothing may be in flight.
 
-        With staleness 1, one thread pushes the gradients of the step before and pulls the rows of the step after, in that order,
-        while this one computes: the same result every time, one step stale.
+        With staleness 1, one thread pushes the gradients of the step before and pulls the rows of the step after, in
+        that order, while this one computes: the same result every time, one step stale.
         """
         if self.job.train.staleness == 0:
             for batch, tag in batches:
@@ -168,7 +168,9 @@ class Learner:
         wrong = [name for name in wanted if name not in given or given[name].shape != wanted[name].shape]
         if wrong or given.keys() - wanted.keys():
             names = ", ".join(sorted({*wrong, *(given.keys() - wanted.keys())})[:5])
-            raise CheckpointError(f"the checkpoint's dense parameters are not this model's: {names} …; same model section?")
+            raise CheckpointError(
+                f"the checkpoint's dense parameters are not this model's: {names}; is `model` the same?"
+            )
         self.model.load_state_dict(given)
         self.average.restore({name[8:]: tensor for name, tensor in tensors.items() if name.startswith("average.")})
         if weights_only:

@@ -1,7 +1,7 @@
 """A run: epochs over the training data, evaluation after each, checkpoints on the way, the best one kept.
 
-Everything that decides what happens next (step, position in the data, best figure so far, unfinished interval) is in every
-checkpoint, so a run that is killed and resumed ends with the same bits as one that was not.
+Everything that decides what happens next (step, position in the data, best figure so far, unfinished interval) is
+in every checkpoint, so a run that is killed and resumed ends with the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -231,8 +231,7 @@ def describe(*, step: int, epoch: int, figures: dict[str, float]) -> str:
 def _list(figures: dict[str, float]) -> str:
     shown = ("loss", "auc", "batch_auc", "logloss", "calibration", "gauc", "rows_per_second")
     parts = []
-    for name in figures:
+    for name, value in figures.items():
         if name in shown or "." in name:
-            value = figures[name]
             parts.append(f"{name} {value:,.0f}" if name == "rows_per_second" else f"{name} {value:.5f}")
     return "  ".join(parts)

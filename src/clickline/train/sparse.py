@@ -1,7 +1,7 @@
 """The sparse side of a step: keys of a batch → rows of the tables → tensors, and gradients back.
 
-A model declares embeddings; every table behind them is a native one. Embeddings that read the same slots share one plan, so
-a batch's keys are deduplicated once. Nothing here loops over rows or keys.
+A model declares embeddings; every table behind them is a native one. Embeddings that read the same slots share one
+plan, so a batch's keys are deduplicated once. Nothing here loops over rows or keys.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class SparseSide:
     def push(self, pulled: Mapping[str, Pulled], *, tick: int, scale: float = 1.0) -> None:
         """Send the gradients that backward left in the tensors to the tables, which learn from them."""
         for table, names in self._sharing.items():
-            gradients = [self._distinct_gradient(pulled[name]) for name in names if pulled[name].tensor.grad is not None]
-            plans = [pulled[name].plan for name in names if pulled[name].tensor.grad is not None]
+            used = [pulled[name] for name in names if pulled[name].tensor.grad is not None]
+            gradients, plans = [self._distinct_gradient(one) for one in used], [one.plan for one in used]
             if not plans:
                 continue
             if len(plans) == 1:
@@ -130,9 +130,7 @@ class SparseSide:
                 keys, slots, shows, clicks, gradient = plan.unique, plan.slots, plan.shows, plan.clicks, gradients[0]
             else:
                 keys, slots, shows, clicks, gradient = self._merged(plans, gradients)
-            self.tables[table].push(
-                keys, gradient, shows, clicks, slots, tick=tick, scale=scale, threads=self.threads
-            )
+            self.tables[table].push(keys, gradient, shows, clicks, slots, tick=tick, scale=scale, threads=self.threads)
 
     def _distinct_gradient(self, one: Pulled) -> Floats:
         gradient = one.tensor.grad

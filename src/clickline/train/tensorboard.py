@@ -1,7 +1,8 @@
 """Event files that TensorBoard reads, written without TensorBoard.
 
-An event file is a sequence of TFRecords (length, masked CRC-32C of the length, payload, masked CRC-32C of the payload), each an
-`Event` protobuf message. Scalars need five fields of it, so they are encoded here rather than by a package of 50 MB.
+An event file is a sequence of TFRecords (length, masked CRC-32C of the length, payload, masked CRC-32C of the
+payload), each an `Event` protobuf message. Scalars need five fields of it, so they are encoded here rather than by
+a package of 50 MB.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class EventWriter:
     def scalars(self, *, step: int, values: dict[str, float]) -> None:
         """One event holding a value for each tag."""
         summary = b"".join(
-            _message(1, _message(1, tag.encode()) + struct.pack("<Bf", 2 << 3 | 5, value)) for tag, value in values.items()
+            _message(1, _message(1, tag.encode()) + struct.pack("<Bf", 2 << 3 | 5, value))
+            for tag, value in values.items()
         )
         event = struct.pack("<Bd", 1 << 3 | 1, time.time()) + _varint(2 << 3) + _varint(step) + _message(5, summary)
         self._record(event)
