@@ -100,7 +100,7 @@ def plain_pytorch(batches: list[Batch]) -> tuple[Callable[[], float], int]:
             sparse.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            sparse.step()
+            sparse.step()  # type: ignore[no-untyped-call]
             float(loss.detach())
         return sum(map(len, batches)) / (time.perf_counter() - started)
 

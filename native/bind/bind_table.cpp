@@ -157,7 +157,7 @@ void translate(const std::exception_ptr &error, void *) {
   } catch (const TableFileError &e) {
     raise("CheckpointError", e.what());
   } catch (const NotFinite &e) {
-    raise("ClicklineError", e.what());
+    raise("ModelError", e.what());
   }
 }
 

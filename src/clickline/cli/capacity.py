@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import typer
-from rich.progress import track
 
 from clickline.cli.output import AsJson, errors, print_json, say
 
@@ -24,6 +22,9 @@ def capacity(
 
     Example: clickline capacity --rows 10000000 --dim 16 --optimizer adagrad --planned 1000000000
     """
+    import numpy as np
+    from rich.progress import track
+
     from clickline.config.tables import SparseOptimizer, Table, Tables
     from clickline.ps.tables import build_table
 

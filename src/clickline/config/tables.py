@@ -33,7 +33,7 @@ class Eviction(Section):
 class SparseOptimizer(Section):
     name: Literal["sgd", "adagrad", "adam", "adamw", "ftrl"] = "adagrad"
     """The rule; it runs inside the table, on touched rows only."""
-    learning_rate: Annotated[float, Field(gt=0, le=100)] = 0.05
+    learning_rate: Annotated[float, Field(gt=0, le=100)] = 0.02
     """Step size (FTRL: alpha)."""
     l1: NonNegative = 0.0
     """L1 penalty (FTRL: lambda 1, exact zeros)."""
@@ -45,7 +45,7 @@ class SparseOptimizer(Section):
     """adam and adamw: decay of the mean."""
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """adam and adamw: decay of the square."""
-    epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-8
+    epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-6
     """Keeps divisions finite (FTRL: unused)."""
     initial: NonNegative = 0.1
     """adagrad: the accumulator's start. FTRL: beta."""
@@ -56,16 +56,20 @@ class SparseOptimizer(Section):
 class Table(Section):
     optimizer: SparseOptimizer = SparseOptimizer()
     """How rows of these tables learn."""
-    restart_epochs: bool = False
+    restart_epochs: bool = True
     """Rows learn anew from their initial values in every epoch after the first; the dense network goes on learning."""
-    init_scale: NonNegative = 0.01
+    init_scale: NonNegative = 0.001
     """Standard deviation of a new row's values."""
 
 
 class Tables(Section):
     embedding: Table = Table()
     """Vectors of the slots."""
-    linear: Table = Table(optimizer=SparseOptimizer(name="ftrl", learning_rate=0.05, initial=1.0), init_scale=0.0)
+    linear: Table = Table(
+        optimizer=SparseOptimizer(name="ftrl", learning_rate=0.05, initial=1.0, l2=20.0),
+        restart_epochs=False,
+        init_scale=0.0,
+    )
     """One weight per key: lr, and the wide part of others."""
     admission: Admission = Admission()
     """When a new key gets a row."""

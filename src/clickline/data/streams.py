@@ -58,6 +58,14 @@ class _Watched:
         self._meter.read += len(data)
         return data
 
+    def seekable(self) -> bool:
+        return self._stream.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        place = self._stream.seek(offset, whence)
+        self._meter.read = max(self._meter.read, place if whence == 0 else 0)
+        return place
+
 
 Opened = Callable[[int, File, Place], Iterator[Block]]
 """Blocks of one file, from a place on."""

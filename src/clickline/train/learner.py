@@ -109,7 +109,8 @@ class Learner:
 
     def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
         self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
-        self.sparse.push(pulled, tick=self.tick)
+        weight = len(batch) if batch.weights is None else float(batch.weights.sum())
+        self.sparse.push(pulled, tick=self.tick, weight=weight)
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()

@@ -118,11 +118,15 @@ class SparseSide:
                 inputs[f"{name}.length"] = torch.from_numpy(one.plan.lengths)
         return inputs
 
-    def push(self, pulled: Mapping[str, Pulled], *, tick: int, scale: float = 1.0) -> None:
-        """Send the gradients that backward left in the tensors to the tables, which learn from them."""
+    def push(self, pulled: Mapping[str, Pulled], *, tick: int, weight: float) -> None:
+        """Send the gradients that backward left in the tensors to the tables, which learn from them.
+
+        The loss is a mean over rows of this total `weight`; tables learn from the sum, so that what a key learns from a
+        row does not depend on how many other rows are in the batch.
+        """
         for table, names in self._sharing.items():
             used = [pulled[name] for name in names if pulled[name].tensor.grad is not None]
-            gradients, plans = [self._distinct_gradient(one) for one in used], [one.plan for one in used]
+            gradients, plans = [self._distinct_gradient(one, weight) for one in used], [one.plan for one in used]
             if not plans:
                 continue
             if len(plans) == 1:
@@ -130,13 +134,14 @@ class SparseSide:
                 keys, slots, shows, clicks, gradient = plan.unique, plan.slots, plan.shows, plan.clicks, gradients[0]
             else:
                 keys, slots, shows, clicks, gradient = self._merged(plans, gradients)
-            self.tables[table].push(keys, gradient, shows, clicks, slots, tick=tick, scale=scale, threads=self.threads)
+            self.tables[table].push(keys, gradient, shows, clicks, slots, tick=tick, threads=self.threads)
 
-    def _distinct_gradient(self, one: Pulled) -> Floats:
+    def _distinct_gradient(self, one: Pulled, weight: float) -> Floats:
         gradient = one.tensor.grad
         assert gradient is not None  # noqa: S101  (callers select on it)
         out = np.empty_like(one.rows)
         one.plan.scatter(gradient.contiguous().numpy(), one.rows, out, threads=self.threads)
+        out *= np.float32(weight)
         return out
 
     def _merged(

@@ -1,0 +1,81 @@
+"""The peers: other people's tools, installed apart from ours and run in processes of their own.
+
+Their virtual environment is made in .bench/peers at first use, from the versions pinned in peers-requirements.txt. Each script
+in benchmarks/peers/ prints one line of JSON as its last; all else that it prints is only shown when it fails.
+CLICKLINE_PEERS=DIRECTORY uses an environment that is there already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+from rounds import console
+
+HERE = Path(__file__).parent
+BENCH = HERE.parent / ".bench"
+REQUIREMENTS = HERE / "peers-requirements.txt"
+SHOWN = 2000
+"""Characters of a failed peer's output that are worth reading."""
+
+
+class PeerError(Exception):
+    """A peer could not be installed or did not finish."""
+
+
+def peers_python() -> Path:
+    """The interpreter that has the peers; installs them if need be."""
+    given = os.environ.get("CLICKLINE_PEERS")
+    home = Path(given) if given else BENCH / "peers"
+    python = home / "bin" / "python"
+    if given:
+        if not python.exists():
+            raise PeerError(f"CLICKLINE_PEERS is {given!r}, but there is no {python}; unset it to install the peers anew")
+        return python
+    mark = home / "installed.txt"
+    wanted = REQUIREMENTS.read_text(encoding="utf-8")
+    if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
+        console.print(f"installing the peers into {home} (once, about 1.5 GB)")
+        venv.create(home, with_pip=True, clear=True)
+        # The list is complete, so nothing is resolved: FuxiCTR would bring Ray, which its layers do not need.
+        _run([str(python), "-m", "pip", "install", "--no-deps", "-r", str(REQUIREMENTS)], threads=None)
+        mark.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def run_peer(script: str, *arguments: object, threads: int | None = None) -> dict[str, Any]:
+    """Run benchmarks/peers/SCRIPT.py and give back what it prints as JSON. `threads` limits the usual thread pools."""
+    path = HERE / "peers" / f"{script}.py"
+    if not path.exists():
+        known = ", ".join(sorted(file.stem for file in path.parent.glob("*.py")))
+        raise PeerError(f"no peer script {script!r}; known: {known}")
+    output = _run([str(peers_python()), str(path), *map(str, arguments)], threads=threads)
+    last = output.strip().rsplit("\n", 1)[-1]
+    try:
+        facts: dict[str, Any] = json.loads(last)
+    except ValueError as error:
+        raise PeerError(f"{path.name}: the last line should be JSON but is {last!r}") from error
+    return facts
+
+
+def run_own(script: str, *arguments: object) -> dict[str, Any]:
+    """The same for a script of ours that needs a process of its own: benchmarks/SCRIPT.py, with this interpreter."""
+    output = _run([sys.executable, str(HERE / f"{script}.py"), *map(str, arguments)], threads=None)
+    facts: dict[str, Any] = json.loads(output.strip().rsplit("\n", 1)[-1])
+    return facts
+
+
+def _run(command: list[str], *, threads: int | None) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or threads is None}
+    if threads is not None:
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
+        environment |= dict.fromkeys(names, str(threads))
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise PeerError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-SHOWN:]}")
+    return done.stdout
