@@ -17,7 +17,9 @@
 
 namespace clickline {
 
-enum Section { kKeys, kWaitingKeys, kCounts, kLastSeen, kWeights, kState, kWaitingSeen, kSlots, kWaitingSlots, kSightings, kSections };
+enum Section {
+  kKeys, kWaitingKeys, kCounts, kLastSeen, kWeights, kState, kWaitingSeen, kSlots, kWaitingSlots, kSightings, kSections
+};
 
 struct SectionPlan {
   std::array<uint64_t, kSections> width, begin;  // bytes per item; offset in the file

@@ -60,7 +60,7 @@ struct alignas(64) Stripe {
   // `use` may insert: a row's number stays true, and kNoRow has to be checked by find() in case of repeats.
   template <bool kWrite, class Use>
   void visit(const uint64_t *keys, size_t count, size_t bytes, Use use) const {
-    constexpr size_t kGroup = 32;
+    constexpr size_t kGroup = kWrite ? 16 : 32;  // measured: a push asks for twice the lines per row
     if (index.empty()) {
       for (size_t i = 0; i < count; ++i) use(i, kNoRow);
       return;

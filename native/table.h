@@ -5,7 +5,8 @@
 // - Keys may come in any order; grouped by bucket they are fastest. A key that comes twice in a push is
 //   applied twice.
 // - The number of threads changes no result as long as the keys of a push are unique.
-// - A push with a gradient or count that is not finite throws and applies nothing.
+// - A push with a gradient or count that is not finite throws and applies nothing. (Only running out of memory
+//   can stop a push half way.)
 #pragma once
 
 #include <atomic>
@@ -121,7 +122,9 @@ class Table {
     }
   }
 
-  const Policy *policy_of(uint16_t slot) const { return slot < config_.policies.size() ? &config_.policies[slot] : nullptr; }
+  const Policy *policy_of(uint16_t slot) const {
+    return slot < config_.policies.size() ? &config_.policies[slot] : nullptr;
+  }
   void check(const Push &push, int threads) const;
   template <class Rule>
   void push_range(const Push &push, const Step &step, size_t begin, size_t end);

@@ -109,7 +109,8 @@ class Scanner {
 uint64_t sum(const std::vector<uint64_t> &counts, const char *name) {
   uint64_t total = 0;
   for (uint64_t count : counts) {
-    if (count > 0xFFFFFF) throw TableFileError(std::string("header: ") + name + " has a bucket of " + std::to_string(count));
+    if (count > 0xFFFFFF)
+      throw TableFileError(std::string("header: ") + name + " has a bucket of " + std::to_string(count));
     total += count;
   }
   return total;

@@ -22,7 +22,8 @@ void check_keys(std::string_view keys, uint32_t bucket) {
   for (size_t i = 0; i < keys.size() / 8; ++i) {
     const uint64_t key = item<uint64_t>(keys, i);
     if (bucket_of(key) != bucket) throw TableFileError("key " + std::to_string(key) + " is in a bucket not its own");
-    if (i && key <= item<uint64_t>(keys, i - 1)) throw TableFileError("key " + std::to_string(key) + " is out of order");
+    if (i && key <= item<uint64_t>(keys, i - 1))
+      throw TableFileError("key " + std::to_string(key) + " is out of order");
   }
 }
 

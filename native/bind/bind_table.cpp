@@ -139,7 +139,8 @@ nb::dict memory(const Table &table) {
   result["rows"] = memory.rows;
   result["waiting"] = memory.waiting;
   result["payload_bytes_per_row"] = memory.payload_bytes_per_row;
-  result["bytes_per_row"] = memory.rows ? static_cast<double>(memory.total_bytes) / static_cast<double>(memory.rows) : 0.0;
+  result["bytes_per_row"] =
+      memory.rows ? static_cast<double>(memory.total_bytes) / static_cast<double>(memory.rows) : 0.0;
   result["total_bytes"] = memory.total_bytes;
   result["index_bytes"] = memory.index_bytes;
   result["waiting_bytes"] = memory.waiting_bytes;

@@ -34,7 +34,8 @@ std::string read_file(const std::string &path) {
 }
 
 void write_file(const std::string &path, const std::string &bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 void train(Table &table, uint64_t from, uint64_t to, uint32_t tick) {

@@ -35,7 +35,7 @@ def test_rows_worth_little_are_dropped_after_decay(push: Any) -> None:
     assert evicting.evict(1) == 0
     assert evicting.evict(1, 0.6) == 1
     keys = np.array([1, 2, 3], np.uint64)
-    np.testing.assert_allclose(evicting.counts(keys), [[1.2, 1.8], [0, 0], [0.6, 0]], rtol=1e-6)
+    np.testing.assert_allclose(evicting.counts(keys), [[1.2, 1.8], [0.0, 0.0], [0.6, 0.0]], rtol=1e-6)
 
 
 def test_counts_decay_without_policies(push: Any) -> None:

@@ -125,7 +125,7 @@ def test_bad_calls_say_what_was_expected(push: Any) -> None:
     with pytest.raises(ValueError, match="'out' must have one entry for each of the 4 keys but has 3"):
         table.pull(keys, out[:3], training=True)
     with pytest.raises(TypeError, match="float32"):
-        table.pull(keys, out.astype(np.float64), training=True)  # type: ignore[arg-type]
+        table.pull(keys, out.astype(np.float64), training=True)
     with pytest.raises(TypeError):
         table.pull(keys, np.zeros((3, 4), np.float32).T, training=True)
     with pytest.raises(ValueError, match=r"key 1 .* is of slot 7 but the table has 1 slots"):
