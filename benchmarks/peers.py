@@ -20,6 +20,9 @@ from rounds import console
 HERE = Path(__file__).parent
 BENCH = HERE.parent / ".bench"
 REQUIREMENTS = HERE / "peers-requirements.txt"
+ALONE = "fuxictr==2.3.10"
+"""Installed without its dependencies; see peers-requirements.txt."""
+POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 SHOWN = 2000
 """Characters of a failed peer's output that are worth reading."""
 
@@ -38,12 +41,13 @@ def peers_python() -> Path:
             raise PeerError(f"CLICKLINE_PEERS is {given!r}, but there is no {python}; unset it to install the peers anew")
         return python
     mark = home / "installed.txt"
-    wanted = REQUIREMENTS.read_text(encoding="utf-8")
+    wanted = REQUIREMENTS.read_text(encoding="utf-8") + ALONE
     if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
-        console.print(f"installing the peers into {home} (once, about 1.5 GB)")
+        console.print(f"installing the peers into {home} (once, about 1.5 GB)", highlight=False)
         venv.create(home, with_pip=True, clear=True)
-        # The list is complete, so nothing is resolved: FuxiCTR would bring Ray, which its layers do not need.
-        _run([str(python), "-m", "pip", "install", "--no-deps", "-r", str(REQUIREMENTS)], threads=None)
+        install = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
+        output_of([*install, "-r", str(REQUIREMENTS)])
+        output_of([*install, "--no-deps", ALONE])
         mark.write_text(wanted, encoding="utf-8")
     return python
 
@@ -54,28 +58,30 @@ def run_peer(script: str, *arguments: object, threads: int | None = None) -> dic
     if not path.exists():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.py")))
         raise PeerError(f"no peer script {script!r}; known: {known}")
-    output = _run([str(peers_python()), str(path), *map(str, arguments)], threads=threads)
-    last = output.strip().rsplit("\n", 1)[-1]
-    try:
-        facts: dict[str, Any] = json.loads(last)
-    except ValueError as error:
-        raise PeerError(f"{path.name}: the last line should be JSON but is {last!r}") from error
-    return facts
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if threads is not None:
+        environment |= dict.fromkeys(POOLS, str(threads))
+    return _last_line(output_of([str(peers_python()), str(path), *map(str, arguments)], environment=environment))
 
 
 def run_own(script: str, *arguments: object) -> dict[str, Any]:
     """The same for a script of ours that needs a process of its own: benchmarks/SCRIPT.py, with this interpreter."""
-    output = _run([sys.executable, str(HERE / f"{script}.py"), *map(str, arguments)], threads=None)
-    facts: dict[str, Any] = json.loads(output.strip().rsplit("\n", 1)[-1])
-    return facts
+    return _last_line(output_of([sys.executable, str(HERE / f"{script}.py"), *map(str, arguments)]))
 
 
-def _run(command: list[str], *, threads: int | None) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or threads is None}
-    if threads is not None:
-        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
-        environment |= dict.fromkeys(names, str(threads))
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+def output_of(command: list[str], *, environment: dict[str, str] | None = None) -> str:
+    """What a command prints; PeerError with the end of what it complained about if it fails."""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise PeerError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-SHOWN:]}")
+        said = (done.stdout + done.stderr)[-SHOWN:]
+        raise PeerError(f"{' '.join(command)} ended with {done.returncode}:\n{said}")
     return done.stdout
+
+
+def _last_line(output: str) -> dict[str, Any]:
+    last = output.strip().rsplit("\n", 1)[-1]
+    try:
+        facts: dict[str, Any] = json.loads(last)
+    except ValueError as error:
+        raise PeerError(f"the last line of a benchmark process should be JSON but is {last!r}") from error
+    return facts

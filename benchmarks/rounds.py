@@ -71,18 +71,40 @@ class Report:
     def median(self, name: str) -> float:
         return float(self.figures[name]["median"])
 
+    def figure(self, name: str, value: float, *, unit: str) -> None:
+        """A figure that was measured once."""
+        self.figures[name] = {"median": value, "rounds": [value], "unit": unit}
+
     def ratio(self, name: str, value: float, *, wanted: float) -> None:
         self.ratios[name] = round(value, 4)
         self.wanted[name] = wanted
 
     def finish(self) -> None:
-        """Print all ratios beside what is wanted of them, and write the file."""
+        """Print all ratios beside what is wanted of them, and write both files."""
         table = Table("ratio", "measured", "wanted", "")
         for name, value in self.ratios.items():
-            met = value >= self.wanted[name]
-            table.add_row(name, f"{value:.3f}", f"≥ {self.wanted[name]}", "[green]met[/]" if met else "[red]missed[/]")
+            met = "[green]met[/]" if value >= self.wanted[name] else "[red]missed[/]"
+            table.add_row(name, f"{value:.4g}", f"≥ {self.wanted[name]}", met)
         console.print(table)
         RESULTS.mkdir(exist_ok=True)
         facts = {"machine": machine(), "figures": self.figures, "ratios": self.ratios, "wanted": self.wanted}
         self._path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        console.print(f"written to {self._path}")
+        self._path.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
+        console.print(f"written to {self._path} and {self._path.with_suffix('.md').name}", highlight=False)
+
+    def markdown(self) -> str:
+        """Machine, ratios and figures as a page."""
+        page = [", ".join(f"{name} {value}" for name, value in machine().items()) + ".", ""]
+        page += ["| ratio | measured | wanted | |", "|---|---:|---:|---|"]
+        for name, value in self.ratios.items():
+            met = "met" if value >= self.wanted[name] else "**missed**"
+            page.append(f"| {name} | {value:.4g} | ≥ {self.wanted[name]} | {met} |")
+        page += ["", "| figure | median | rounds | unit |", "|---|---:|---|---|"]
+        for name, figure in self.figures.items():
+            rounds = ", ".join(map(_shown, figure["rounds"])) if len(figure["rounds"]) > 1 else "one"
+            page.append(f"| {name} | {_shown(figure['median'])} | {rounds} | {figure['unit']} |")
+        return "\n".join(page) + "\n"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -20,6 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clickline.config import Job
 from clickline.data.batch import Batch
+from clickline.data.fitting import fit
 from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
 from clickline.train.journal import Interval
@@ -110,7 +111,7 @@ def plain_pytorch(batches: list[Batch]) -> tuple[Callable[[], float], int]:
 def clickline_from_memory(job: Job, batches: list[Batch]) -> Callable[[], float]:
     """C."""
     learner = Learner(job=job, schema=Schema.of(job.data, job.features), threads=THREADS)
-    return lambda: _timed(learner, iter([(batch, None) for batch in batches]))
+    return lambda: timed(learner, iter([(batch, None) for batch in batches]))
 
 
 def clickline_from_text(job: Job) -> Callable[[], float]:
@@ -120,12 +121,23 @@ def clickline_from_text(job: Job) -> Callable[[], float]:
 
     def run() -> float:
         dataset = Dataset(data=job.data, schema=schema, paths=job.data.train, batch_size=BATCH, seed=1, shuffle=True)
-        return _timed(learner, dataset.batches(epoch=0, start=None))
+        return timed(learner, dataset.batches(epoch=0, start=None))
 
     return run
 
 
-def _timed(learner: Learner, batches: Iterator[tuple[Batch, object]]) -> float:
+def from_text(job: Job) -> float:
+    """Rows per second of one epoch from raw text, with empty tables."""
+    schema = fit(data=job.data, schema=Schema.of(job.data, job.features), paths=job.data.train)
+    learner = Learner(job=job, schema=schema, threads=THREADS)
+    batch_size = job.train.batch_size
+    dataset = Dataset(
+        data=job.data, schema=schema, paths=job.data.train, batch_size=batch_size, seed=1, shuffle=True
+    )
+    return timed(learner, dataset.batches(epoch=0, start=None))
+
+
+def timed(learner: Learner, batches: Iterator[tuple[Batch, object]]) -> float:
     """Rows per second, with the metrics that a run keeps."""
     started = time.perf_counter()
     interval = Interval()

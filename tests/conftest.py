@@ -21,7 +21,7 @@ def criteo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     from clickline.data.synthetic import write_criteo
 
     directory = tmp_path_factory.mktemp("criteo")
-    write_criteo(directory / "data.tsv", rows=6000, seed=3, ids=20_000, test_rows=1500)
+    write_criteo(directory / "data.tsv", rows=6000, seed=3, ids=30_000, test_rows=1500)
     return {"train": str(directory / "data.train.tsv"), "test": str(directory / "data.test.tsv")}
 
 
@@ -39,7 +39,7 @@ def small_settings(criteo: dict[str, str], directory: Path) -> dict[str, object]
         "output": str(directory / "runs"),
         "data": {"train": [criteo["train"]], "test": [criteo["test"]], "shuffle_rows": 1000},
         "model": {"name": "deepfm", "embedding_dim": 4, "hidden": [16], "dropout": 0.1},
-        "train": {"batch_size": 100, "log_every": 7},
+        "train": {"batch_size": 100, "log_every": 7, "epochs": 1},
     }
 
 

@@ -1,7 +1,7 @@
 """Vowpal Wabbit: logistic regression on Criteo rows, one pass, 2^22 weights.
 
     vowpal.py prepare RAW OUT [numbers]        Criteo text → Vowpal Wabbit's text
-    vowpal.py prepared TEXT MODEL [OPTION …]   learn from that text, read by Vowpal Wabbit itself
+    vowpal.py prepared TEXT MODEL [OPTION …]   learn from that text, read by Vowpal Wabbit itself (MODEL - keeps none)
     vowpal.py raw RAW SCRATCH [OPTION …]       the same from Criteo text: conversion counted
     vowpal.py score TEST MODEL                 AUC and logloss of a model on prepared text
 
@@ -64,15 +64,16 @@ def prepare(raw: str, out: str, numbers: str = "") -> dict[str, float]:
 def prepared(text: str, model: str, *options: str) -> dict[str, float]:
     from vowpalwabbit import Workspace
 
+    keep = [] if model == "-" else ["-f", model]
     started = time.perf_counter()
-    Workspace(arg_list=["-d", text, "-f", model, *BASE, *options]).finish()
+    Workspace(arg_list=["-d", text, *keep, *BASE, *options]).finish()
     return {"seconds": time.perf_counter() - started}
 
 
 def raw(path: str, scratch: str, *options: str) -> dict[str, float]:
     """Converting the file first and letting Vowpal Wabbit read it is faster than feeding it line by line from Python."""
     made = prepare(path, f"{scratch}.vw")
-    learned = prepared(f"{scratch}.vw", f"{scratch}.model", *options)
+    learned = prepared(f"{scratch}.vw", "-", *options)
     return {"rows": made["rows"], "seconds": made["seconds"] + learned["seconds"], "converting": made["seconds"]}
 
 

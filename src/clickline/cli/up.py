@@ -13,7 +13,7 @@ from clickline.cli.output import AsJson, Overrides, errors, print_json, say
 DEMO = {
     "name": "demo",
     "model": {"name": "deepfm", "embedding_dim": 10, "hidden": [128, 64]},
-    "train": {"batch_size": 512, "log_every": 50},
+    "train": {"epochs": 2, "batch_size": 512, "log_every": 50},
 }
 
 

@@ -14,7 +14,7 @@ class Model(Section):
     """A model of the zoo, or one of your own: module:Class or path/model.py:Class."""
     embedding_dim: Annotated[int, Field(ge=1, le=4096)] = 10
     """Length of a slot's vector."""
-    hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = [400, 400, 400]
+    hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = [256, 128]
     """Widths of the hidden layers."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of hidden units dropped in training."""

@@ -47,7 +47,7 @@ class SparseOptimizer(Section):
     """adam and adamw: decay of the square."""
     epsilon: Annotated[float, Field(gt=0, le=1)] = 1e-6
     """Keeps divisions finite (FTRL: unused)."""
-    initial: NonNegative = 0.1
+    initial: NonNegative = 0.0
     """adagrad: the accumulator's start. FTRL: beta."""
     clip: NonNegative = 0.0
     """Each row's gradient is scaled to at most this norm. 0 = never."""

@@ -28,7 +28,7 @@ class EarlyStopping(Section):
 
 
 class Train(Section):
-    epochs: Annotated[int, Field(ge=1, le=10_000)] = 1
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 5
     """Passes over the training data."""
     batch_size: Annotated[int, Field(ge=1, le=1_000_000)] = 1024
     """Rows per step."""

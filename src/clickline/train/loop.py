@@ -85,6 +85,7 @@ class Run:
         best = self.standing.best_step
         if best is not None and best != self.learner.step:
             wanted = self.checkpoint_directory / f"step-{best:010d}"
+            self.learner.sparse.empty()
             tensors = checkpoints.load(checkpoints.read(wanted), tables=self.learner.sparse.tables)
             self.learner.restore(tensors, step=best, weights_only=True)
             self.watcher.say(f"testing the best checkpoint, {wanted.name}")

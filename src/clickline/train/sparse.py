@@ -52,30 +52,35 @@ class SparseSide:
         self._slots = len(schema.slots)
         place = {slot.name: column for column, slot in enumerate(schema.slots)}
         pooling = [POOLING[slot.pooling] for slot in schema.slots]
+        self._job, self._schema = job, schema
         self._readings: dict[str, _Reading] = {}
-        self.tables: dict[str, _native.Table] = {}
         self._sharing: dict[str, list[str]] = {}
-        self._restarts: dict[str, bool] = {}
         for name, embedding in self.embeddings.items():
             columns = tuple(place[slot] for slot in embedding.slots)
             self._readings[name] = _Reading(columns, tuple(pooling[c] for c in columns), embedding.sequence_length)
             self._sharing.setdefault(embedding.table, []).append(name)
-            if embedding.table not in self.tables:
-                settings: Table = getattr(job.tables, embedding.kind)
-                self._restarts[embedding.table] = settings.restart_epochs
-                self.tables[embedding.table] = build_table(
-                    dim=embedding.dim,
-                    table=settings,
-                    tables=job.tables,
-                    slots=schema.slots,
-                    seed=job.seed,
-                )
+        self.tables: dict[str, _native.Table] = {}
+        self.empty()
+
+    def empty(self) -> None:
+        """Tables without a row, as at the start and before a checkpoint is loaded."""
+        for name in self._sharing:
+            self.tables[name] = build_table(
+                dim=self.embeddings[name].dim,
+                table=self._settings(name),
+                tables=self._job.tables,
+                slots=self._schema.slots,
+                seed=self._job.seed,
+            )
 
     def restart(self) -> None:
         """Begin another epoch: rows of tables that the job restarts learn anew."""
         for name, table in self.tables.items():
-            if self._restarts[name]:
+            if self._settings(name).restart_epochs:
                 table.reset(threads=self.threads)
+
+    def _settings(self, table: str) -> Table:
+        return self._job.tables.linear if self.embeddings[table].kind == "linear" else self._job.tables.embedding
 
     def plan(self, batch: Batch) -> dict[str, _native.Plan]:
         """Distinct keys of a batch, for each embedding."""
@@ -88,7 +93,7 @@ class SparseSide:
                     columns=self._slots,
                     select=list(reading.columns),
                     pooling=list(reading.pooling),
-                    labels=np.ascontiguousarray(batch.labels[:, 0]),
+                    labels=batch.labels[:, 0],
                     sequence_length=reading.sequence_length,
                     threads=self.threads,
                 )

@@ -1,0 +1,58 @@
+"""Section deep: our dnn and deepfm beside FuxiCTR's, from raw text through one epoch.
+
+Both have 39 fields × 10 dimensions → 400 → 400 → 400 → 1, batch 4096, two threads, and start from nothing in every round.
+FuxiCTR must read and encode the whole text before it can train; its training alone is given beside it, and not hidden in the
+ratio: a network of this size takes most of that time, whoever calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from datasets import DATA, Rows
+from peers import run_peer
+from rounds import Report, alternate
+from training import DIM, HIDDEN, THREADS, from_text
+
+from clickline import Job
+
+BATCH = 4096
+MODELS = ("dnn", "deepfm")
+
+
+def run(report: Report, rows: Rows, *, rounds: int) -> None:
+    alone: dict[str, list[float]] = {model: [] for model in MODELS}
+    contenders: dict[str, Callable[[], float]] = {}
+    for model in MODELS:
+        contenders[f"{model} from text"] = _ours(model, rows.train)
+        contenders[f"FuxiCTR {model} from text"] = _fuxictr(model, rows.train, alone[model])
+    report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
+    for model in MODELS:
+        seen = sorted(round(figure, 1) for figure in alone[model])
+        name = f"FuxiCTR {model}, training alone"
+        report.figures[name] = {"median": seen[len(seen) // 2], "rounds": seen, "unit": "rows/s"}
+        ratio = report.median(f"{model} from text") / report.median(f"FuxiCTR {model} from text")
+        report.ratio(f"{model}/FuxiCTR", ratio, wanted=2.0)
+
+
+def _ours(model: str, train: Path) -> Callable[[], float]:
+    job = Job.model_validate(
+        {
+            "threads": THREADS,
+            "data": {"format": "criteo", "train": [str(train)]},
+            "features": {"integers": "slots"},
+            "model": {"name": model, "embedding_dim": DIM, "hidden": [HIDDEN] * 3},
+            "train": {"batch_size": BATCH},
+        }
+    )
+    return lambda: from_text(job)
+
+
+def _fuxictr(model: str, train: Path, alone: list[float]) -> Callable[[], float]:
+    def figure() -> float:
+        facts = run_peer("fuxi_layers", model, train, DATA / "fuxictr", THREADS, threads=THREADS)
+        alone.append(facts["rows"] / facts["training"])
+        return float(facts["rows"] / (facts["encoding"] + facts["training"]))
+
+    return figure
