@@ -20,8 +20,6 @@ from rounds import console
 HERE = Path(__file__).parent
 BENCH = HERE.parent / ".bench"
 REQUIREMENTS = HERE / "peers-requirements.txt"
-ALONE = "fuxictr==2.3.10"
-"""Installed without its dependencies; see peers-requirements.txt."""
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 SHOWN = 2000
 """Characters of a failed peer's output that are worth reading."""
@@ -41,13 +39,11 @@ def peers_python() -> Path:
             raise PeerError(f"CLICKLINE_PEERS is {given!r}, but there is no {python}; unset it to install the peers anew")
         return python
     mark = home / "installed.txt"
-    wanted = REQUIREMENTS.read_text(encoding="utf-8") + ALONE
+    wanted = REQUIREMENTS.read_text(encoding="utf-8")
     if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
         console.print(f"installing the peers into {home} (once, about 1.5 GB)", highlight=False)
         venv.create(home, with_pip=True, clear=True)
-        install = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
-        output_of([*install, "-r", str(REQUIREMENTS)])
-        output_of([*install, "--no-deps", ALONE])
+        output_of([str(python), "-m", "pip", "install", "--disable-pip-version-check", "-r", str(REQUIREMENTS)])
         mark.write_text(wanted, encoding="utf-8")
     return python
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, run, write_job
+from processes import ENVIRONMENT, run, write_job
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

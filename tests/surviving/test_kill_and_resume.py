@@ -12,7 +12,7 @@ import pytest
 
 from clickline.train import checkpoints
 from clickline.train.inspecting import difference
-from conftest import run, small_settings, start, write_job
+from processes import run, small_settings, start, write_job
 
 pytestmark = pytest.mark.heavy
 
