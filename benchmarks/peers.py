@@ -36,7 +36,9 @@ def peers_python() -> Path:
     python = home / "bin" / "python"
     if given:
         if not python.exists():
-            raise PeerError(f"CLICKLINE_PEERS is {given!r}, but there is no {python}; unset it to install the peers anew")
+            raise PeerError(
+                f"CLICKLINE_PEERS is {given!r}, but there is no {python}; unset it to install the peers anew"
+            )
         return python
     mark = home / "installed.txt"
     wanted = REQUIREMENTS.read_text(encoding="utf-8")

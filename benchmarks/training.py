@@ -131,9 +131,7 @@ def from_text(job: Job) -> float:
     schema = fit(data=job.data, schema=Schema.of(job.data, job.features), paths=job.data.train)
     learner = Learner(job=job, schema=schema, threads=THREADS)
     batch_size = job.train.batch_size
-    dataset = Dataset(
-        data=job.data, schema=schema, paths=job.data.train, batch_size=batch_size, seed=1, shuffle=True
-    )
+    dataset = Dataset(data=job.data, schema=schema, paths=job.data.train, batch_size=batch_size, seed=1, shuffle=True)
     return timed(learner, dataset.batches(epoch=0, start=None))
 
 

@@ -15,7 +15,9 @@ NAN = b"nan" + GOOD[1:]
 
 
 def files(directory: Path) -> dict[str, Path]:
-    made = {name: directory / name for name in ("good.tsv", "garbage.tsv", "empty.tsv", "cut.tsv.gz", "nan.tsv", "none")}
+    made = {
+        name: directory / name for name in ("good.tsv", "garbage.tsv", "empty.tsv", "cut.tsv.gz", "nan.tsv", "none")
+    }
     made["good.tsv"].write_bytes(GOOD * 300)
     made["garbage.tsv"].write_bytes(random.Random(1).randbytes(100_000))
     made["empty.tsv"].write_bytes(b"")
@@ -53,7 +55,10 @@ def test_bad_data(tmp_path: Path, train: str, words: list[str]) -> None:
     [
         ("model: {name: lr}\n", ["data.train is empty"]),
         ("data: {train: good.tsv}\ntrain:\n  epochs: many\n", ["train.epochs, line 3", '"many" is not an integer']),
-        ("data: {train: good.tsv}\nmodel:\n  embeding_dim: 4\n", ["model.embeding_dim, line 3", "did you mean embedding_dim"]),
+        (
+            "data: {train: good.tsv}\nmodel:\n  embeding_dim: 4\n",
+            ["model.embeding_dim, line 3", "did you mean embedding_dim"],
+        ),
         ("data: {train: good.tsv}\nmodel: {name: deepfn}\n", ["deepfn", "deepfm"]),
         ("data: {train: good.tsv}\nmodel: {name: lr, params: {a: 1}}\n", ["model.params.a"]),
     ],
