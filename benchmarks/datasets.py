@@ -1,7 +1,8 @@
 """The rows that benchmarks use: synthetic ones, made here, and real ones, if you have them.
 
-Everything is written below .bench/data, once. The real rows are Criteo's Kaggle sample, whose terms forbid handing it on:
---criteo or CLICKLINE_CRITEO say where yours is (.tsv, or .tsv.zst). Its first 80 % in time train, the rest tests.
+Everything is written below .bench/data, once. The real rows are a sample of Criteo's Kaggle set, whose terms forbid
+handing it on: --criteo or CLICKLINE_CRITEO say where yours is (.tsv, or .tsv.zst). Its first 80 % in time train, the
+rest tests.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
-from peers import BENCH
-from rounds import console
 
 from clickline.data.synthetic import write_criteo
+from peers import BENCH
+from rounds import console
 
 DATA = BENCH / "data"
 IDS = 5_500_000
@@ -61,9 +62,9 @@ def criteo_path(given: str | None) -> Path | None:
 def real(path: Path) -> Rows:
     """The Criteo sample, cut in two by time."""
     train, test = DATA / "criteo.train.tsv", DATA / "criteo.test.tsv"
-    with path.open("rb") as file:
-        reader = zstandard.ZstdDecompressor().stream_reader(file) if path.suffix == ".zst" else file
-        lines = io.BufferedReader(reader).readlines() if path.suffix == ".zst" else file.readlines()
+    with path.open("rb", buffering=0) as file:
+        compressed = path.suffix == ".zst"
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file) if compressed else file).readlines()
     cut = len(lines) * 8 // 10
     DATA.mkdir(parents=True, exist_ok=True)
     for target, part in ((train, lines[:cut]), (test, lines[cut:])):

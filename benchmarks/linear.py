@@ -1,20 +1,19 @@
 """Section lr: our logistic regression beside Vowpal Wabbit's, one pass.
 
-Speed is measured on synthetic rows, from nothing: an empty table and zero weights in every round. Vowpal Wabbit learns from
-text in its own format, prepared beforehand, and from raw Criteo text, converted first by a short Python program, which was
-faster than handing it row after row. AUC is compared on the real rows.
+Speed is measured on synthetic rows, from nothing: an empty table and zero weights in every round. Vowpal Wabbit
+learns from text in its own format, prepared beforehand, and from raw Criteo text, converted first by a short Python
+program, which was faster than handing it row after row. AUC is compared on the real rows.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from clickline import Job, train_job
 from datasets import ABSENT, DATA, Rows
 from peers import BENCH, run_peer
 from rounds import Report, alternate, console
 from training import THREADS, from_text
-
-from clickline import Job, train_job
 
 OPTIONS = ("--ftrl", "--ftrl_alpha", "0.085")
 """Vowpal Wabbit's best settings on the Criteo sample among its update rules and a grid of rates."""

@@ -6,12 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+from clickline.config.data import Data
 from datasets import DATA, Rows
 from peers import BENCH, output_of, run_own
 from rounds import Report, console
 from training import THREADS
-
-from clickline.config.data import Data
 
 TABLE_ROWS, DIM, OPTIMIZER, TIMES = 10_000_000, 16, "adagrad", 10
 
@@ -33,8 +32,10 @@ def run(report: Report, rows: Rows, *, table_rows: int = TABLE_ROWS) -> None:
 
 
 def _peak(source: Path, *, shuffled: int, times: int) -> float:
-    """Peak resident memory of a training process. The longer log is the shorter one over and over: the same keys, so that
-    tables are equally large and only the way of the rows differs."""
+    """Peak resident memory of a training process, in MiB.
+
+    The longer log is the shorter one over and over: the same keys, so that tables are equally large.
+    """
     with source.open("rb") as file:
         lines = b"".join(file.readline() for _ in range(shuffled))
     log = DATA / "memory.tsv"

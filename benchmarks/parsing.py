@@ -1,4 +1,4 @@
-"""Section parse: raw Criteo text to hashed keys and normalised numbers, beside readers that stop at columns. One core each."""
+"""Section parse: raw Criteo text to hashed keys and numbers on one core, beside readers that stop at columns."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from datasets import Rows
-from peers import run_peer
-from rounds import Report, alternate
-
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.data.schema import Schema
+from datasets import Rows
+from peers import run_peer
+from rounds import Report, alternate
 
 PEERS = ("polars", "pyarrow", "pandas")
 

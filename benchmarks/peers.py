@@ -1,7 +1,7 @@
 """The peers: other people's tools, installed apart from ours and run in processes of their own.
 
-Their virtual environment is made in .bench/peers at first use, from the versions pinned in peers-requirements.txt. Each script
-in benchmarks/peers/ prints one line of JSON as its last; all else that it prints is only shown when it fails.
+Their virtual environment is made in .bench/peers at first use, from the versions pinned in peers-requirements.txt. Each
+script in benchmarks/peers/ prints one line of JSON as its last; all else that it prints is only shown when it fails.
 CLICKLINE_PEERS=DIRECTORY uses an environment that is there already.
 """
 

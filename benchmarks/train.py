@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import sys
 
+import torch
+
 import core
 import deep
 import linear
 import memory
 import parsing
-import torch
 from datasets import criteo_path, real, synthetic
 from peers import PeerError
 from rounds import Report, console

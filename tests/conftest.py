@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import small_settings
 
 from clickline.config import Job
+from processes import small_settings
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,10 @@
 """FuxiCTR's DNN and DeepFM: its feature processor, layers and training step, put together here.
 
-    fuxi_layers.py MODEL RAW SCRATCH THREADS [MIN_COUNT]    prints {"rows", "ids", "encoding", "training"}: seconds of each
+    fuxi_layers.py MODEL RAW SCRATCH THREADS [MIN_COUNT]      prints {"rows", "ids", "encoding", "training", "loss"}
 
-The wheel of FuxiCTR brings no models. Rows stay in memory between encoding and training, which is faster than its own
-loader: that goes through Parquet files and Ray. MIN_COUNT 10 is what its published Criteo settings use; rarer values share
-one row, which spares its dense optimizer most of the table.
+The two times are in seconds. The wheel of FuxiCTR brings no models. Rows stay in memory between encoding and training,
+which is faster than its own loader: that goes through Parquet files and Ray. MIN_COUNT 10 is what its published Criteo
+settings use; rarer values share one row, which spares its dense optimizer most of the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Processor(CustomizedFeatureProcessor):
 
 
 def encode(raw: str, scratch: str, *, min_count: int) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Feature map and columns, by the settings of FuxiCTR's Criteo benchmark: integers bucketed, everything a category."""
+    """Feature map and columns as in FuxiCTR's own Criteo benchmark: integers bucketed, everything a category."""
     integers = {"name": INTEGERS, "dtype": "float", "fill_na": 0, "preprocess": "convert_to_bucket"}
     categories = {"name": CATEGORIES, "dtype": "str", "fill_na": ""}
     processor = Processor(

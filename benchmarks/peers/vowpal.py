@@ -5,8 +5,8 @@
     vowpal.py raw RAW SCRATCH [OPTION …]       the same from Criteo text: conversion counted
     vowpal.py score TEST MODEL                 AUC and logloss of a model on prepared text
 
-Every column is a namespace with one feature: a category as it is, an integer v as floor(ln(v)²) when v > 2, and a name of its
-own where there is none. `numbers` adds the integers' logarithms as numbers.
+Every column is a namespace with one feature: a category as it is, an integer v as floor(ln(v)²) when v > 2, and a name
+of its own where there is none. `numbers` adds the integers' logarithms as numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 BASE = ["--loss_function", "logistic", "-b", "22", "--quiet"]
 INTEGERS, CATEGORIES = "abcdefghijklm", "nopqrstuvwxyzABCDEFGHIJKLM"
@@ -71,7 +71,7 @@ def prepared(text: str, model: str, *options: str) -> dict[str, float]:
 
 
 def raw(path: str, scratch: str, *options: str) -> dict[str, float]:
-    """Converting the file first and letting Vowpal Wabbit read it is faster than feeding it line by line from Python."""
+    """Converting the file and letting Vowpal Wabbit read it is faster than feeding it line by line from Python."""
     made = prepare(path, f"{scratch}.vw")
     learned = prepared(f"{scratch}.vw", "-", *options)
     return {"rows": made["rows"], "seconds": made["seconds"] + learned["seconds"], "converting": made["seconds"]}
@@ -91,7 +91,12 @@ def score(test: str, model: str) -> dict[str, float]:
     return {"auc": float(roc_auc_score(labels, predicted)), "logloss": float(log_loss(labels, predicted))}
 
 
-VERBS = {"prepare": prepare, "prepared": prepared, "raw": raw, "score": score}
+VERBS: dict[str, Callable[..., dict[str, float]]] = {
+    "prepare": prepare,
+    "prepared": prepared,
+    "raw": raw,
+    "score": score,
+}
 
 if __name__ == "__main__":
     print(json.dumps(VERBS[sys.argv[1]](*sys.argv[2:])))

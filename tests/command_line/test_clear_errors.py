@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from processes import run
 
 GOOD = b"0\t1\t" + b"\t".join([b"2"] * 12) + b"\t" + b"\t".join([b"68fd1e64"] * 26) + b"\n"

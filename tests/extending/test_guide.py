@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from processes import ENVIRONMENT, run, write_job
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")

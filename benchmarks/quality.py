@@ -1,0 +1,206 @@
+"""Quality: AUC of every model of the zoo on real rows, with the settings a user gets who names only data and model.
+
+The Criteo sample's first 80 % in time train, the last 20 % test; three seeds. Beside our models: Vowpal Wabbit and a
+tuned hashed logistic regression, run here on the same rows, and figures measured elsewhere on the same rows.
+--synthetic adds synthetic rows, of which the best possible AUC is known.
+
+What is done is kept in .bench/quality.json, so that an interrupted run goes on where it was.
+Results: benchmarks/results/quality.json and quality.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.table import Table
+
+from clickline import Job, train_job
+from clickline.models.registry import model_names
+from datasets import ABSENT, Rows, criteo_path, real, synthetic
+from linear import OPTIONS, vowpal
+from peers import BENCH, PeerError, run_peer
+from rounds import Report, console
+
+KEPT = BENCH / "quality.json"
+NOT_HERE = ("din", "mmoe")
+"""Models that want a history, or several labels."""
+NAMESAKES = {"dnn": 0.7558, "deepfm": 0.7571, "dcn_v2": 0.7559, "finalmlp": 0.7561}
+"""FuxiCTR's AUC, measured elsewhere on the same rows."""
+ELSEWHERE = {
+    **{f"FuxiCTR {name}": auc for name, auc in NAMESAKES.items()},
+    "Vowpal Wabbit lr": 0.7561,
+    "Vowpal Wabbit quadratic": 0.7580,
+    "hashed lr, tuned": 0.7593,
+}
+WANTED_LR, WANTED_BEST, WANTED_GAP = 0.7593, 0.762, 0.005
+SYNTHETIC_ROWS = 400_000
+
+
+def main() -> None:
+    arguments = _arguments()
+    path = criteo_path(arguments.criteo)
+    if path is None:
+        sys.exit(ABSENT)
+    kept = Kept(again=arguments.again)
+    rows = real(path)
+    report = Report("quality" if arguments.models == zoo() else "-".join(["quality", *arguments.models]))
+    ours = {model: trained(model, rows, arguments.seeds, kept) for model in arguments.models}
+    for model, scores in ours.items():
+        report.figures[model] = {"median": statistics.mean(scores["auc"]), "rounds": scores["auc"], "unit": "test AUC"}
+        report.figure(f"{model}, logloss", statistics.mean(scores["logloss"]), unit="logloss")
+    others = {} if arguments.no_peers else peers(rows, kept)
+    for name, peer in others.items():
+        report.figure(f"{name}, run here", peer["auc"], unit="test AUC")
+    for name, auc in ELSEWHERE.items():
+        report.figure(f"{name}, measured elsewhere on the same rows", auc, unit="test AUC")
+    _show(ours, others)
+    means = {model: statistics.mean(scores["auc"]) for model, scores in ours.items()}
+    for model, auc in NAMESAKES.items():
+        if model in means:
+            report.ratio(f"{model} AUC", means[model], wanted=auc)
+    if "lr" in means:
+        report.ratio("lr AUC", means["lr"], wanted=WANTED_LR)
+    report.ratio("best AUC", max(means.values()), wanted=WANTED_BEST)
+    if arguments.synthetic:
+        _synthetic(report, arguments.models, arguments.seeds[:1], kept)
+    report.finish()
+
+
+def zoo() -> list[str]:
+    return [name for name in model_names() if name not in NOT_HERE]
+
+
+class Kept:
+    """Scores by what was asked for, written after each."""
+
+    def __init__(self, *, again: bool) -> None:
+        old = "{}" if again or not KEPT.exists() else KEPT.read_text(encoding="utf-8")
+        self._scores: dict[str, Any] = json.loads(old)
+
+    def get(self, asked: dict[str, Any]) -> dict[str, float] | None:
+        found: dict[str, float] | None = self._scores.get(json.dumps(asked, sort_keys=True))
+        return found
+
+    def put(self, asked: dict[str, Any], scores: dict[str, float]) -> None:
+        self._scores[json.dumps(asked, sort_keys=True)] = scores
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        aside = KEPT.with_suffix(".writing")
+        aside.write_text(json.dumps(self._scores, indent=1) + "\n", encoding="utf-8")
+        aside.replace(KEPT)
+
+
+def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, list[float]]:
+    """Test AUC and logloss of each seed."""
+    scores: dict[str, list[float]] = {"auc": [], "logloss": []}
+    for seed in seeds:
+        job = Job.model_validate(
+            {
+                "name": f"quality-{model}",
+                "output": str(BENCH / "runs"),
+                "seed": seed,
+                "data": {"train": [str(rows.train)], "test": [str(rows.test)]},
+                "model": {"name": model},
+            }
+        )
+        asked = {"job": job.model_dump(mode="json", exclude={"output"}), "rows": rows.train_rows}
+        found = kept.get(asked)
+        if found is None:
+            result = train_job(job, fresh=True)
+            shutil.rmtree(result.directory, ignore_errors=True)
+            found = {"auc": result.test["auc"], "logloss": result.test["logloss"], "seconds": result.seconds}
+            kept.put(asked, found)
+            took = f"{found['seconds']:.0f} s"
+        else:
+            took = "kept from before"
+        console.print(f"  {rows.train.name}  {model}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
+        for name, values in scores.items():
+            values.append(found[name])
+    return scores
+
+
+def peers(rows: Rows, kept: Kept) -> dict[str, dict[str, float]]:
+    """Peers that are cheap enough to run here. Vowpal Wabbit's rates were chosen for these rows."""
+    contenders: dict[str, Callable[[], dict[str, float]]] = {
+        "Vowpal Wabbit lr": lambda: vowpal(rows, OPTIONS, numbers=False),
+        "Vowpal Wabbit lr, integers also as numbers": lambda: vowpal(rows, OPTIONS, numbers=True),
+        "Vowpal Wabbit quadratic": lambda: vowpal(rows, ("-q", "::", "-l", "0.1"), numbers=False),
+        "hashed lr, tuned": lambda: run_peer("hashed_lr", rows.train, rows.test),
+    }
+    scores = {}
+    for name, run in contenders.items():
+        asked = {"peer": name, "rows": rows.train_rows}
+        found = kept.get(asked)
+        if found is None:
+            found = run()
+            kept.put(asked, found)
+        console.print(f"  {name}: AUC {found['auc']:.4f}", highlight=False)
+        scores[name] = found
+    return scores
+
+
+def _synthetic(report: Report, models: list[str], seeds: list[int], kept: Kept) -> None:
+    rows = synthetic(SYNTHETIC_ROWS)
+    if rows.best_auc is None:
+        raise ValueError(f"{rows.test}: the synthetic rows come without their best AUC")
+    found = {model: statistics.mean(trained(model, rows, seeds, kept)["auc"]) for model in models}
+    for model, auc in found.items():
+        report.figure(f"{model}, synthetic", auc, unit="test AUC")
+    report.figure("best possible, synthetic", rows.best_auc, unit="test AUC")
+    report.ratio("synthetic: best of ours - best possible", max(found.values()) - rows.best_auc, wanted=-WANTED_GAP)
+
+
+def _show(ours: dict[str, dict[str, list[float]]], others: dict[str, dict[str, float]]) -> None:
+    table = Table("model", "AUC", "sd", "logloss", "namesake")
+    for model, scores in sorted(ours.items(), key=lambda item: -statistics.mean(item[1]["auc"])):
+        spread = f"{statistics.stdev(scores['auc']):.4f}" if len(scores["auc"]) > 1 else ""
+        means = [f"{statistics.mean(scores[name]):.4f}" for name in ("auc", "logloss")]
+        table.add_row(model, means[0], spread, means[1], str(NAMESAKES.get(model, "")))
+    table.add_section()
+    for name, peer in others.items():
+        table.add_row(name, f"{peer['auc']:.4f}", "", f"{peer['logloss']:.4f}", "")
+    table.add_section()
+    for name, auc in ELSEWHERE.items():
+        table.add_row(f"{name} *", f"{auc:.4f}", "", "", "")
+    console.print(table)
+    console.print("namesake: FuxiCTR's model of that name.  * measured elsewhere on the same rows", highlight=False)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/quality.py --criteo criteo.tsv.zst --models lr,deepfm --seeds 1,2,3",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
+    parser.add_argument("--models", type=_models, default=zoo(), metavar="MODEL,…", help=f"of {', '.join(zoo())}")
+    parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,…", help="default 1,2,3")
+    parser.add_argument("--synthetic", action="store_true", help="also train on synthetic rows, with the first seed")
+    parser.add_argument("--no-peers", action="store_true", help="do not run Vowpal Wabbit and the hashed regression")
+    parser.add_argument("--again", action="store_true", help="forget what an earlier run has kept")
+    return parser.parse_args()
+
+
+def _models(text: str) -> list[str]:
+    unknown = [name for name in text.split(",") if name not in zoo()]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown model {unknown[0]!r}; known: {', '.join(zoo())}")
+    return [name for name in zoo() if name in text.split(",")]
+
+
+def _seeds(text: str) -> list[int]:
+    if not all(part.isdigit() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} should be whole numbers separated by commas, such as 1,2,3")
+    return [int(part) for part in text.split(",")]
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PeerError as error:
+        sys.exit(str(error))
