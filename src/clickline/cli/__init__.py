@@ -6,6 +6,7 @@ below. A verb imports what it needs inside the function, so that --help need not
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -71,4 +72,7 @@ app.command()(doctor)
 
 def main() -> None:
     """The entry point."""
+    # Read when PyTorch loads. Its threads would else spin while they wait, which starves the threads that parse and, on
+    # a busy machine, each other: docs/decisions/0004-threads-that-wait-sleep.md has the figures.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app(prog_name="clickline")
