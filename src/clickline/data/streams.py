@@ -93,12 +93,12 @@ def text(number: int, file: File, start: Place, *, data: Data, meter: Meter) -> 
             with file.open() as again:
                 columns, _, _ = _columns(decompressed(again, path=file.path), data=data, path=file.path)
         known: int | None = line
-        for where, lines in _cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
+        for where, lines in cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
             yield Block(file=number, path=file.path, offset=where, line=known, columns=columns, data=lines)
             known = None
 
 
-def _cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
+def cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
     """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
     held: list[bytes] = []
     length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the place after it
