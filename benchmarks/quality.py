@@ -4,22 +4,26 @@ The Criteo sample's first 80 % in time train, the last 20 % test; three seeds. B
 tuned hashed logistic regression, run here on the same rows, and figures measured elsewhere on the same rows.
 --synthetic adds synthetic rows, of which the best possible AUC is known.
 
-What is done is kept in .bench/quality.json, so that an interrupted run goes on where it was.
+What is done is kept in .bench/quality.json until the code changes, so that an interrupted run goes on where it was.
 Results: benchmarks/results/quality.json and quality.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import shutil
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
+import clickline
 from clickline import Job, train_job
 from clickline.models.registry import model_names
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
@@ -52,18 +56,22 @@ def main() -> None:
     report = Report("quality" if arguments.models == zoo() else "-".join(["quality", *arguments.models]))
     ours = {model: trained(model, rows, arguments.seeds, kept) for model in arguments.models}
     for model, scores in ours.items():
-        report.figures[model] = {"median": statistics.mean(scores["auc"]), "rounds": scores["auc"], "unit": "test AUC"}
+        auc = scores["auc"]
+        report.figures[model] = {"median": statistics.median(auc), "rounds": auc, "unit": "test AUC"}
+        report.figure(f"{model}, mean", statistics.mean(auc), unit="test AUC")
+        if len(auc) > 1:
+            report.figure(f"{model}, sd", statistics.stdev(auc), unit="test AUC")
         report.figure(f"{model}, logloss", statistics.mean(scores["logloss"]), unit="logloss")
     others = {} if arguments.no_peers else peers(rows, kept)
     for name, peer in others.items():
         report.figure(f"{name}, run here", peer["auc"], unit="test AUC")
-    for name, auc in ELSEWHERE.items():
-        report.figure(f"{name}, measured elsewhere on the same rows", auc, unit="test AUC")
+    for name, known in ELSEWHERE.items():
+        report.figure(f"{name}, measured elsewhere on the same rows", known, unit="test AUC")
     _show(ours, others)
     means = {model: statistics.mean(scores["auc"]) for model, scores in ours.items()}
-    for model, auc in NAMESAKES.items():
+    for model, known in NAMESAKES.items():
         if model in means:
-            report.ratio(f"{model} AUC", means[model], wanted=auc)
+            report.ratio(f"{model} AUC", means[model], wanted=known)
     if "lr" in means:
         report.ratio("lr AUC", means["lr"], wanted=WANTED_LR)
     report.ratio("best AUC", max(means.values()), wanted=WANTED_BEST)
@@ -77,22 +85,34 @@ def zoo() -> list[str]:
 
 
 class Kept:
-    """Scores by what was asked for, written after each."""
+    """Scores by what was asked for and of which code, written after each."""
 
     def __init__(self, *, again: bool) -> None:
         old = "{}" if again or not KEPT.exists() else KEPT.read_text(encoding="utf-8")
         self._scores: dict[str, Any] = json.loads(old)
+        here = Path(__file__).parent
+        self._code = {"ours": fingerprint(Path(clickline.__file__).parent), "peer": fingerprint(here / "peers")}
 
-    def get(self, asked: dict[str, Any]) -> dict[str, float] | None:
-        found: dict[str, float] | None = self._scores.get(json.dumps(asked, sort_keys=True))
-        return found
-
-    def put(self, asked: dict[str, Any], scores: dict[str, float]) -> None:
-        self._scores[json.dumps(asked, sort_keys=True)] = scores
+    def scores(self, asked: dict[str, Any], measure: Callable[[], dict[str, float]]) -> tuple[dict[str, float], bool]:
+        """What was kept, or else what `measure` gives; and whether it was kept."""
+        code = self._code["peer" if "peer" in asked else "ours"]
+        name = json.dumps({**asked, "code": code}, sort_keys=True)
+        if name in self._scores:
+            return self._scores[name], True
+        self._scores[name] = measure()
         KEPT.parent.mkdir(parents=True, exist_ok=True)
         aside = KEPT.with_suffix(".writing")
         aside.write_text(json.dumps(self._scores, indent=1) + "\n", encoding="utf-8")
         aside.replace(KEPT)
+        return self._scores[name], False
+
+
+def fingerprint(directory: Path) -> str:
+    """Of the Python files and the native core below a directory."""
+    digest = hashlib.sha256()
+    for file in sorted([*directory.rglob("*.py"), *directory.rglob("*.so")]):
+        digest.update(file.relative_to(directory).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, list[float]]:
@@ -109,19 +129,18 @@ def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, l
             }
         )
         asked = {"job": job.model_dump(mode="json", exclude={"output"}), "rows": rows.train_rows}
-        found = kept.get(asked)
-        if found is None:
-            result = train_job(job, fresh=True)
-            shutil.rmtree(result.directory, ignore_errors=True)
-            found = {"auc": result.test["auc"], "logloss": result.test["logloss"], "seconds": result.seconds}
-            kept.put(asked, found)
-            took = f"{found['seconds']:.0f} s"
-        else:
-            took = "kept from before"
+        found, old = kept.scores(asked, partial(_score, job))
+        took = "kept from before" if old else f"{found['seconds']:.0f} s"
         console.print(f"  {rows.train.name}  {model}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
         for name, values in scores.items():
             values.append(found[name])
     return scores
+
+
+def _score(job: Job) -> dict[str, float]:
+    result = train_job(job, fresh=True)
+    shutil.rmtree(result.directory, ignore_errors=True)
+    return {"auc": result.test["auc"], "logloss": result.test["logloss"], "seconds": result.seconds}
 
 
 def peers(rows: Rows, kept: Kept) -> dict[str, dict[str, float]]:
@@ -134,11 +153,7 @@ def peers(rows: Rows, kept: Kept) -> dict[str, dict[str, float]]:
     }
     scores = {}
     for name, run in contenders.items():
-        asked = {"peer": name, "rows": rows.train_rows}
-        found = kept.get(asked)
-        if found is None:
-            found = run()
-            kept.put(asked, found)
+        found, _ = kept.scores({"peer": name, "rows": rows.train_rows}, run)
         console.print(f"  {name}: AUC {found['auc']:.4f}", highlight=False)
         scores[name] = found
     return scores

@@ -76,7 +76,7 @@ class Report:
         self.figures[name] = {"median": value, "rounds": [value], "unit": unit}
 
     def ratio(self, name: str, value: float, *, wanted: float) -> None:
-        self.ratios[name] = round(value, 4)
+        self.ratios[name] = round(value, 6)  # finer than what is wanted, so that rounding never decides
         self.wanted[name] = wanted
 
     def finish(self) -> None:

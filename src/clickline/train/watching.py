@@ -42,11 +42,14 @@ class Silent:
 class Lines(Silent):
     """For logs and pipes: a line now and then, flushed."""
 
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
     def say(self, text: str) -> None:
-        print(text, flush=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, title: str) -> None:
-        print(title, flush=True)
+        self.say(title)
 
 
 class Bar(Silent):
@@ -90,4 +93,4 @@ class Bar(Silent):
 
 def watcher_for(console: Console) -> Watcher:
     """A bar where somebody watches, lines where nobody does."""
-    return Bar(console) if console.is_terminal else Lines()
+    return Bar(console) if console.is_terminal else Lines(console)
