@@ -1,7 +1,7 @@
 """A log in the raw Criteo format, drawn from a known model.
 
-Label, thirteen integers, twenty-six categories of eight hex digits, separated by tabs, empty where missing. Rows are drawn
-in blocks of fixed size, each from its own random stream, so that any range of rows can be made at any time and in any
+Label, thirteen integers, twenty-six categories of eight hex digits, separated by tabs, empty where missing. Rows are
+drawn in blocks of fixed size, each from its own random stream, so that any block can be made at any time and in any
 order, and comes out the same.
 """
 
@@ -51,14 +51,14 @@ class CriteoRows:
 class CriteoLog:
     """`rows` rows of one seed; `ids` is about the size of all vocabularies together."""
 
+    name = "criteo"
     suffix = ".tsv"
     header = b""
-    labels = ("label",)
 
     def __init__(
         self, *, rows: int, seed: int, ids: int = 5_500_000, ctr: float = 0.25, strength: Strength = Strength()
     ) -> None:
-        self.rows, self.seed, self.ctr = rows, seed, ctr
+        self.rows, self.seed, self.ids, self.ctr = rows, seed, ids, ctr
         self.laws = category_laws(ids)
         rng = self._stream(_MODEL, 0)
         self.salts = rng.integers(0, 1 << 32, size=len(CATEGORIES), dtype=np.uint32)
@@ -123,9 +123,9 @@ class CriteoLog:
         integers = np.stack([table[column] for table, column in zip(self.quantiles, levels, strict=True)])
         return CriteoRows(labels, as_probability(chances), integers, levels >= 0, values, chances)
 
-    def ids(self, slot: int, values: NDArray[np.int64]) -> NDArray[np.uint32]:
+    def names(self, slot: int, values: NDArray[np.int64]) -> NDArray[np.uint32]:
         """The 32-bit names of a slot's values: a mixing that maps no two values to one name."""
-        mixed = values.astype(np.uint32) ^ self.salts[slot]
+        mixed: NDArray[np.uint32] = values.astype(np.uint32) ^ self.salts[slot]
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
             mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
         return mixed
@@ -137,11 +137,16 @@ class CriteoLog:
         for integers, present in zip(rows.integers, rows.has_integer, strict=True):
             cells += [tab, text.decimal(integers, present, width=7)]
         for slot, values in enumerate(rows.values):
-            cells += [tab, text.hexadecimal(self.ids(slot, values), values >= 0)]
+            cells += [tab, text.hexadecimal(self.names(slot, values), values >= 0)]
         return text.lines(cells)
 
     def describe(self) -> dict[str, Any]:
-        return {"vocabulary": {f"C{slot + 1}": law.values for slot, law in enumerate(self.laws)}}
+        """What else there is to know, for the truth file."""
+        return {"ids": self.ids, "vocabulary": {f"C{slot + 1}": law.values for slot, law in enumerate(self.laws)}}
+
+    def job(self) -> dict[str, Any]:
+        """The part of a job that says how to read and learn this; the format has its own features."""
+        return {"data": {"format": "criteo"}, "model": {"name": "wide_deep"}}
 
 
 def _integer_tables(rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

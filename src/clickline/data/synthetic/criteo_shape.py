@@ -94,7 +94,7 @@ INTEGERS = (
 )
 
 CROSSING = (5, 13, 16, 22)
-"""Categories (from 0) whose frequent values act together, and how many values of each."""
+"""Categories (from 0) whose frequent values act together."""
 
 
 def category_laws(ids: int) -> list[Zipf]:

@@ -1,11 +1,11 @@
 """The true model of a synthetic log: which values move the logit, and by how much.
 
-    logit = bias + Σ weight[value] + Σ over pairs of crossing slots <vector[value], vector[value']> + numbers + drift
+    logit = bias + linear · Σ weight[value] + crossed · (Σ over crossing slots ± weight[value])² + numbers + drift
 
-Only frequent values have weights and vectors. Rare ones have none, so that the best possible AUC can be reached from a
-few hundred thousand rows: nothing hides in values that are seen twice. Weights and vectors average to zero over what is
-drawn, so that a linear model gains nothing from the crossings. Each part is scaled on a sample, so that every seed gives
-a problem of the same difficulty.
+The square is what a linear model cannot express: it multiplies weights of different slots. Only frequent values have
+weights. Rare ones have none, so that the best possible AUC can be reached from a few hundred thousand rows: nothing
+hides in values that are seen twice. Weights average to zero over what is drawn, and each part is scaled on a sample,
+so that every seed gives a problem of the same difficulty.
 """
 
 from __future__ import annotations

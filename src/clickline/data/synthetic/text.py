@@ -6,6 +6,7 @@ A line is laid out in cells of fixed width, unused places hold a zero byte, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ _PAIRS = np.stack([np.repeat(_DIGITS, 16), np.tile(_DIGITS, 16)], axis=1).copy()
 
 
 def constant(text: bytes, rows: int) -> Cells:
+    """The same bytes in every row."""
     return np.broadcast_to(np.frombuffer(text, dtype=np.uint8), (rows, len(text)))
 
 
@@ -32,13 +34,11 @@ def hexadecimal(values: NDArray[np.uint32], present: NDArray[np.bool_]) -> Cells
 def decimal(values: NDArray[np.int64], present: NDArray[np.bool_], *, width: int) -> Cells:
     """Whole numbers of at most `width` digits, with a minus where negative; nothing where not present."""
     cells = np.zeros((len(values), width + 1), dtype=np.uint8)
-    rest = np.abs(values).astype(np.uint32 if width <= 9 else np.uint64)
+    rest: NDArray[np.unsignedinteger[Any]] = np.abs(values).astype(np.uint32 if width <= 9 else np.uint64)
     for place in range(width, 0, -1):
-        rest, digit = rest // 10, rest % 10
-        cells[:, place] = digit + ord("0")
-        if place < width:
-            cells[:, place] *= digits_left  # noqa: F821
-        digits_left = rest > 0
+        digit = rest % 10 + ord("0")
+        cells[:, place] = digit if place == width else np.where(rest > 0, digit, 0)  # no leading zeros
+        rest = rest // 10
     cells[:, 0] = np.where(values < 0, ord("-"), 0)
     cells *= present[:, None]
     return cells

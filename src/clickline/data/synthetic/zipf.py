@@ -1,8 +1,9 @@
 """How often each value of a slot turns up: few values very often, most of them once.
 
 The law is Zipf-Mandelbrot, share(rank) ~ (rank + offset)^-exponent, cut off at the number of values. It is integrated
-rather than summed, so that a rank is drawn by one power per row, whatever the size of the vocabulary. Popularity drifts:
-as time goes on, values trade places with others of the same octave of ranks, which keeps the law and moves the values.
+rather than summed, so that a rank is drawn by one power per row, whatever the size of the vocabulary. Popularity
+drifts: as time goes on, values trade places with others of the same octave of ranks, which keeps the law and moves the
+values.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Zipf:
     def _top_with(self, offset: float) -> float:
         power = 1 - self.exponent
         first, second, last = offset**power, (1 + offset) ** power, (self.values + offset) ** power
-        return (second - first) / (last - first)
+        return float((second - first) / (last - first))
 
     def ranks(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """Ranks for numbers drawn uniformly from [0, 1)."""
