@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from clickline.data.synthetic.criteo import BLOCK, CriteoLog, CriteoRows
+from clickline.data.synthetic.criteo import CriteoLog, CriteoRows
+from clickline.data.synthetic.drawing import BLOCK
 from clickline.data.synthetic.movielens import MovieLensLog
 from clickline.data.synthetic.slots import SlotLog
 from clickline.data.synthetic.writing import Compression, write

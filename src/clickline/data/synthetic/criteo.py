@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from clickline.data.synthetic import text
 from clickline.data.synthetic.criteo_shape import ABSENCES, CATEGORIES, CROSSING, INTEGERS, category_laws
 from clickline.data.synthetic.effects import Effects, Strength
+from clickline.data.synthetic.drawing import BLOCK, stream
 from clickline.data.synthetic.truth import PARTS, as_probability, in_parts
 from clickline.data.synthetic.zipf import DRIFT
 
-BLOCK = 8192
-"""Rows drawn from one random stream. Part of what a seed means: changing it changes every log."""
 SAMPLE = 32_768
 """Rows on which the true model is scaled."""
 LEVELS = 1 << 16
@@ -60,7 +59,7 @@ class CriteoLog:
     ) -> None:
         self.rows, self.seed, self.ids, self.ctr = rows, seed, ids, ctr
         self.laws = category_laws(ids)
-        rng = self._stream(_MODEL, 0)
+        rng = stream(seed=self.seed, purpose=_MODEL)
         self.salts = rng.integers(0, 1 << 32, size=len(CATEGORIES), dtype=np.uint32)
         absent = [ABSENCES.get(category.absence, 0.0) for category in CATEGORIES]
         self.effects = Effects(laws=self.laws, missing=absent, crossing=CROSSING, rng=rng)
@@ -68,13 +67,10 @@ class CriteoLog:
         self.bias = 0.0
         self._calibrate(strength)
 
-    def _stream(self, purpose: int, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
-
     def _calibrate(self, strength: Strength) -> None:
         """Give each part of the logit its strength, then set the bias so that the click rate is the one asked for."""
         time = (np.arange(SAMPLE) + 0.5) / SAMPLE
-        values, levels = self._draw(self._stream(_SAMPLE, 0), time)
+        values, levels = self._draw(stream(seed=self.seed, purpose=_SAMPLE), time)
         self.effects.scale(values, linear=strength.linear, crossed=strength.crossed)
         self.curves *= strength.numbers / self._numbers(levels).std()
         logits = self._logits(values, levels, time)
@@ -116,7 +112,7 @@ class CriteoLog:
         """Rows number·BLOCK and following."""
         time = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows)) / self.rows
         full = np.append(time, np.zeros(BLOCK - len(time)))  # the last block draws as much as the others
-        rng = self._stream(_ROWS, number)
+        rng = stream(seed=self.seed, purpose=_ROWS, number=number)
         values, levels = (drawn[:, : len(time)] for drawn in self._draw(rng, full))
         chances = in_parts(self._logits(values, levels, time))
         labels = (rng.integers(0, PARTS, size=BLOCK)[: len(time)] < chances).astype(np.uint8)
@@ -142,7 +138,8 @@ class CriteoLog:
 
     def describe(self) -> dict[str, Any]:
         """What else there is to know, for the truth file."""
-        return {"ids": self.ids, "vocabulary": {f"C{slot + 1}": law.values for slot, law in enumerate(self.laws)}}
+        vocabulary = {f"C{slot + 1}": law.values for slot, law in enumerate(self.laws)}
+        return {"options": {"ids": self.ids}, "vocabulary": vocabulary}
 
     def job(self) -> dict[str, Any]:
         """The part of a job that says how to read and learn this; the format has its own features."""

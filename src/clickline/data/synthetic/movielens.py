@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clickline.data.synthetic.drawing import BLOCK, stream
 from clickline.data.synthetic.truth import PARTS, in_parts
 from clickline.data.synthetic.zipf import Zipf
 
-BLOCK = 8192
 HISTORY = 20
 MOVIES = 3883
 MOST_USERS = 6040
@@ -64,13 +64,10 @@ class MovieLensLog:
         self.rows, self.seed = rows, seed
         self.users = max(20, min(MOST_USERS, rows // ROWS_PER_USER))
         self.law = Zipf(values=MOVIES, top=0.004, exponent=1.2)
-        rng = self._stream(_MODEL, 0)
+        rng = stream(seed=self.seed, purpose=_MODEL)
         self._draw_people(rng)
         self._draw_movies(rng)
         self._restart()
-
-    def _stream(self, purpose: int, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
 
     def _draw_people(self, rng: np.random.Generator) -> None:
         self.gender = rng.integers(0, 2, size=self.users)
@@ -80,11 +77,10 @@ class MovieLensLog:
         own = rng.standard_normal((self.users, len(GENRES)))
         self.taste = 0.5 * genders[self.gender] + 0.5 * ages[self.age] + 1.6 * own
         self.patience = rng.normal(0.5, 1.0, size=OCCUPATIONS)
-        names = [
+        self._user_text = [
             f"u{user + 1},{'FM'[self.gender[user]]},{AGES[self.age[user]]},{self.occupation[user]}"
             for user in range(self.users)
         ]
-        self._user_text = names
 
     def _draw_movies(self, rng: np.random.Generator) -> None:
         """One to three genres each."""
@@ -113,7 +109,7 @@ class MovieLensLog:
 
     def _draw(self, number: int) -> MovieRows:
         self._next = number + 1
-        rng = self._stream(_ROWS, number)
+        rng = stream(seed=self.seed, purpose=_ROWS, number=number)
         places = np.arange(number * BLOCK, min((number + 1) * BLOCK, self.rows))
         size = len(places)
         user = rng.integers(0, self.users, size=BLOCK)[:size]
@@ -151,7 +147,7 @@ class MovieLensLog:
     def describe(self) -> dict[str, Any]:
         """What else there is to know, for the truth file."""
         vocabulary = {"user": self.users, "movie": MOVIES, "genres": len(GENRES), "occupation": OCCUPATIONS}
-        return {"vocabulary": vocabulary}
+        return {"options": {}, "vocabulary": vocabulary}
 
     def job(self) -> dict[str, Any]:
         """The part of a job that says how to read and learn this: a history is what DIN is made for."""

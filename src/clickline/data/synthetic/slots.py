@@ -1,9 +1,9 @@
 """A log of slot text, as PaddleRec reads it: `click:0 price:12.40 rank:3 1:345 2:678 2:12 …`, some slots several times.
 
-    logit = bias + Σ weight[value], over all values of all slots + weight[value of 1] · weight[value of 3] - ln(price)
-            - rank / 10
+    logit = Σ weight[value], over all values of all slots + 3 · weight[value of 1] · weight[value of 3]
+            - ln(price) / 2 - rank / 10 + a constant
 
-Weights fall with the rank of a value, so that little hides in values that are seen twice. A slot may be absent.
+Only frequent values have weights, so that nothing hides in values that are seen twice. A slot may be absent.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline.data.synthetic import text
+from clickline.data.synthetic.drawing import BLOCK, stream
 from clickline.data.synthetic.truth import PARTS, in_parts
 from clickline.data.synthetic.zipf import Zipf
 
-BLOCK = 8192
 FREQUENT = 32
 """Values of a slot that have a weight."""
 RANKS = 20
@@ -72,15 +72,12 @@ class SlotLog:
     def __init__(self, *, rows: int, seed: int) -> None:
         self.rows, self.seed = rows, seed
         self.laws = [Zipf(values=s.values, top=max(0.1, 1.5 / s.values), exponent=1.3) for s in SLOTS.values()]
-        rng = self._stream(_MODEL, 0)
+        rng = stream(seed=self.seed, purpose=_MODEL)
         self.weights = [np.append(rng.normal(0, 0.5, size=FREQUENT), 0.0) for _ in SLOTS]
-
-    def _stream(self, purpose: int, number: int) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, purpose, number])))
 
     def block(self, number: int) -> SlotRows:
         """Rows number·BLOCK and following."""
-        rng = self._stream(_ROWS, number)
+        rng = stream(seed=self.seed, purpose=_ROWS, number=number)
         size = min(BLOCK, self.rows - number * BLOCK)
         values = []
         for law, shape in zip(self.laws, SLOTS.values(), strict=True):
@@ -121,15 +118,14 @@ class SlotLog:
 
     def describe(self) -> dict[str, Any]:
         """What else there is to know, for the truth file."""
-        return {"vocabulary": {name: shape.values for name, shape in SLOTS.items()}}
+        return {"options": {}, "vocabulary": {name: shape.values for name, shape in SLOTS.items()}}
 
     def job(self) -> dict[str, Any]:
         """The part of a job that says how to read and learn this."""
         dense = [{"name": "price"}, {"name": "rank", "normalise": "standard"}]
-        slots = [{"name": name, "pooling": "mean"} if shape.most > 1 else name for name, shape in SLOTS.items()]
         return {
             "data": {"format": "slots"},
-            "features": {"labels": ["click"], "slots": slots, "dense": dense},
+            "features": {"labels": ["click"], "slots": list(SLOTS), "dense": dense},
             "model": {"name": "deepfm"},
         }
 

@@ -50,7 +50,7 @@ class Log(Protocol):
         """The lines of a block, and where each ends."""
 
     def describe(self) -> dict[str, Any]:
-        """What else there is to know: options, sizes of vocabularies."""
+        """`options` that the log was made with, and the size of each `vocabulary`."""
 
     def job(self) -> dict[str, Any]:
         """The part of a job that says how to read and learn this."""
@@ -98,11 +98,13 @@ def write(
         stem.parent.mkdir(parents=True, exist_ok=True)
         _write_rows(log, [*parts, *tests], compress=compress, progress=progress)
         job.unfinished.write_text(_job_text(log, stem=stem, job=job.path, names=names), encoding="utf-8")
+        described = log.describe()
         facts = {
             "log": log.name,
             "seed": log.seed,
             "rows": log.rows,
-            **log.describe(),
+            "options": described["options"] | {"test_rows": test_rows, "files": files, "compress": compress},
+            "vocabulary": described["vocabulary"],
             "files": names | {"job": str(job.path)},
             "train": train.to_dict(),
             "test": test.to_dict() if test_rows else None,
