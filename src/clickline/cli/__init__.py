@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint
+from clickline.cli import checkpoint, data
 from clickline.cli.capacity import capacity
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
@@ -64,6 +64,7 @@ def _clickline(
 app.command()(train)
 app.command()(evaluate)
 app.add_typer(checkpoint.app, name="checkpoint")
+app.add_typer(data.app, name="data")
 app.command()(validate)
 app.command()(explain)
 app.command()(capacity)

@@ -1,0 +1,33 @@
+"""The three kinds of synthetic logs, under one face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clickline.data.synthetic import write_criteo, write_movielens, write_slots
+from clickline.data.synthetic.criteo import CriteoLog
+from clickline.data.synthetic.movielens import MovieLensLog
+from clickline.data.synthetic.slots import SlotLog
+from clickline.data.synthetic.writing import Log
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    suffix: str
+    write: Callable[..., dict[str, Any]]
+    make: Callable[..., Log]
+    options: dict[str, Any]
+    """What makes it small."""
+
+    def log(self, *, rows: int, seed: int) -> Log:
+        return self.make(rows=rows, seed=seed, **self.options)
+
+
+KINDS = [
+    Kind("criteo", ".tsv", write_criteo, CriteoLog, {"ids": 30_000}),
+    Kind("movielens", ".csv", write_movielens, MovieLensLog, {}),
+    Kind("slots", ".txt", write_slots, SlotLog, {}),
+]
