@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
+import pyarrow as pa
 
 from clickline.data.synthetic import write_criteo
 from peers import BENCH
@@ -62,9 +62,8 @@ def criteo_path(given: str | None) -> Path | None:
 def real(path: Path) -> Rows:
     """The Criteo sample, cut in two by time."""
     train, test = DATA / "criteo.train.tsv", DATA / "criteo.test.tsv"
-    with path.open("rb", buffering=0) as file:
-        compressed = path.suffix == ".zst"
-        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file) if compressed else file).readlines()
+    with pa.input_stream(str(path), compression="zstd" if path.suffix == ".zst" else None) as stream:
+        lines = io.BytesIO(stream.read()).readlines()
     cut = len(lines) * 8 // 10
     DATA.mkdir(parents=True, exist_ok=True)
     for target, part in ((train, lines[:cut]), (test, lines[cut:])):

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from log_kinds import KINDS
 
 import clickline
-from log_kinds import KINDS
 
 SMALL = ["train.epochs=1", "train.batch_size=100", "model.embedding_dim=4", "model.hidden=[16]", "threads=1"]
 MODELS = [

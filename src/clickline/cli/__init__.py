@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, data
+from clickline.cli import checkpoint, data, importing
 from clickline.cli.capacity import capacity
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
 from clickline.cli.output import ReportingGroup
 from clickline.cli.train import train
+from clickline.cli.up import up
 from clickline.cli.validate import validate
 
 EXIT_CODES = {
@@ -61,9 +62,11 @@ def _clickline(
     """
 
 
+app.command()(up)
 app.command()(train)
 app.command()(evaluate)
 app.add_typer(checkpoint.app, name="checkpoint")
+data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
 app.command()(validate)
 app.command()(explain)
