@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from clickline.data.synthetic import text
 from clickline.data.synthetic.criteo_shape import ABSENCES, CATEGORIES, CROSSING, INTEGERS, category_laws
-from clickline.data.synthetic.effects import Effects, Strength
 from clickline.data.synthetic.drawing import BLOCK, stream
+from clickline.data.synthetic.effects import Effects, Strength
 from clickline.data.synthetic.truth import PARTS, as_probability, in_parts
 from clickline.data.synthetic.zipf import DRIFT
 
