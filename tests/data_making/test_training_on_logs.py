@@ -31,10 +31,10 @@ def test_the_job_is_valid_and_names_the_files(tmp_path: Path, kind: Any, compres
 @pytest.mark.parametrize(("name", "model", "overrides"), MODELS, ids=[f"{name}-{model}" for name, model, _ in MODELS])
 def test_each_log_trains(tmp_path: Path, name: str, model: str, overrides: list[str]) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
-    facts = kind.write(tmp_path / "log", rows=4000, seed=3, test_rows=1000, **kind.options)
+    facts = kind.write(tmp_path / "log", rows=3000, seed=3, test_rows=1000, **kind.options)
     settings = [*SMALL, f"output={tmp_path / 'runs'}", *overrides]
     job = clickline.read_job(facts["files"]["job"], overrides=settings).job
     assert job.model.name == model
     result = clickline.train_job(job)
-    assert result.rows == 3000
+    assert result.rows == 2000
     assert 0.52 < result.test["auc"] < facts["test"]["best_auc"] + 0.01

@@ -96,6 +96,9 @@ def write(
     names = {"train": [str(part.path) for part in parts], "test": [str(part.path) for part in tests]}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(error, stem) from error
+    try:
         _write_rows(log, [*parts, *tests], compress=compress, progress=progress)
         job.unfinished.write_text(_job_text(log, stem=stem, job=job.path, names=names), encoding="utf-8")
         described = log.describe()
@@ -114,7 +117,7 @@ def write(
         for part in everything:
             part.unfinished.replace(part.path)
     except OSError as error:
-        raise DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}.") from error
+        raise _unwritable(error, stem) from error
     finally:
         for part in everything:
             part.unfinished.unlink(missing_ok=True)
@@ -134,6 +137,10 @@ def _check(log: Log, *, test_rows: int, files: int, compress: str) -> None:
         raise DataError(f"files is {files}, but {log.rows - test_rows} rows to train on fit into 1 to {most} files.")
     if compress not in get_args(Compression):
         raise DataError(f"compress is '{compress}', but must be one of {', '.join(get_args(Compression))}.")
+
+
+def _unwritable(error: OSError, stem: Path) -> DataError:
+    return DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}.")
 
 
 def _beside(stem: Path, ending: str) -> Path:
