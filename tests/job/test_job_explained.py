@@ -13,7 +13,7 @@ def test_every_key_is_there_once_in_the_order_of_definition() -> None:
     assert len(keys) == len(set(keys))
     assert keys[:6] == ["name", "seed", "threads", "output", "data.format", "data.train"]
     assert keys[-3:] == ["checkpoint.every_steps", "checkpoint.every_epochs", "checkpoint.keep"]
-    assert Row("model.hidden", [400, 400, 400], "default") in found
+    assert Row("model.hidden", [256, 128], "default") in found
     assert Row("tables.linear.optimizer.name", "ftrl", "default") in found
 
 
@@ -33,7 +33,7 @@ def test_values_are_shown_as_they_would_be_written() -> None:
     shown = {row.key: row.shown for row in rows(Job(), {})}
     assert shown["data.header"] == "true"
     assert shown["features.weight"] == "null"
-    assert shown["model.hidden"] == "[400, 400, 400]"
+    assert shown["model.hidden"] == "[256, 128]"
     assert shown["output"] == "runs"
     assert Row("x", "", "default").shown == '""'
 

@@ -37,7 +37,7 @@ def value_at(job: Any, key: str) -> Any:
         ("data.train[0]=x", "data.train", ["x"]),
         ("data.train[1]=b", "data.train", ["a", "b"]),
         ("data.valid[0]=v", "data.valid", ["v"]),
-        ("model.hidden[1]=8", "model.hidden", [400, 8, 400]),
+        ("model.hidden[1]=8", "model.hidden", [256, 8]),
         ("model.params.cross_layers=3", "model.params", {"cross_layers": 3}),
         ("features.weight=null", "features.weight", None),
         ("model.hidden=[]", "model.hidden", []),
