@@ -62,7 +62,7 @@ def test_the_last_of_several_wins(file: Path) -> None:
 
 def test_replacing_a_section_forgets_the_lines_of_the_old_one(file: Path) -> None:
     loaded = read_job(file, overrides=["train={batch_size: 8}"])
-    assert loaded.job.train.epochs == 1
+    assert loaded.job.train.epochs == 5
     assert loaded.origins["train.epochs"] == "default"
     assert loaded.origins["train.batch_size"] == "override"
 
