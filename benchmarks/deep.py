@@ -8,12 +8,13 @@ as it comes.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
 from clickline import Job
-from datasets import DATA, Rows
-from peers import run_peer
+from datasets import Rows
+from peers import run_peer, scratch
 from rounds import Report, alternate
 from training import DIM, HIDDEN, THREADS, from_text
 
@@ -29,9 +30,9 @@ def run(report: Report, rows: Rows, *, rounds: int) -> None:
         contenders[f"FuxiCTR {model} from text"] = _fuxictr(model, rows.train, alone[model])
     report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
     for model in MODELS:
-        seen = sorted(round(figure, 1) for figure in alone[model])
+        seen = [round(figure, 1) for figure in alone[model]]
         name = f"FuxiCTR {model}, training alone"
-        report.figures[name] = {"median": seen[len(seen) // 2], "rounds": seen, "unit": "rows/s"}
+        report.figures[name] = {"median": statistics.median(seen), "rounds": seen, "unit": "rows/s"}
         ratio = report.median(f"{model} from text") / report.median(f"FuxiCTR {model} from text")
         report.ratio(f"{model}/FuxiCTR", ratio, wanted=2.0)
 
@@ -51,7 +52,8 @@ def _ours(model: str, train: Path) -> Callable[[], float]:
 
 def _fuxictr(model: str, train: Path, alone: list[float]) -> Callable[[], float]:
     def figure() -> float:
-        facts = run_peer("fuxi_layers", model, train, DATA / "fuxictr", THREADS, threads=THREADS)
+        with scratch() as directory:
+            facts = run_peer("fuxi_layers", model, train, directory / "fuxictr", THREADS, threads=THREADS)
         alone.append(facts["rows"] / facts["training"])
         return float(facts["rows"] / (facts["encoding"] + facts["training"]))
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from clickline import Job, train_job
-from datasets import ABSENT, DATA, Rows
-from peers import BENCH, run_peer
+from datasets import ABSENT, Rows
+from peers import BENCH, run_peer, scratch
 from rounds import Report, alternate, console
 from training import THREADS, from_text
 
@@ -21,22 +21,23 @@ NO_MODEL = "-"
 
 
 def run(report: Report, rows: Rows, *, rounds: int, real: Rows | None) -> None:
-    prepared = DATA / "vowpal.vw"
-    console.print("  preparing Vowpal Wabbit's text")
-    run_peer("vowpal", "prepare", rows.train, prepared)
-    contenders = {
-        "lr": lambda: from_text(_job(rows.train)),
-        "VW prepared": lambda: rows.train_rows / _seconds("prepared", prepared, NO_MODEL),
-        "VW raw": lambda: rows.train_rows / _seconds("raw", rows.train, DATA / "vowpal-raw"),
-    }
-    report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
+    with scratch() as directory:
+        prepared = directory / "prepared.vw"
+        console.print("  preparing Vowpal Wabbit's text")
+        run_peer("vowpal", "prepare", rows.train, prepared)
+        contenders = {
+            "lr": lambda: from_text(_job(rows.train)),
+            "VW prepared": lambda: rows.train_rows / _seconds("prepared", prepared, NO_MODEL),
+            "VW raw": lambda: rows.train_rows / _seconds("raw", rows.train, directory / "raw"),
+        }
+        report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
     report.ratio("lr/VW prepared", report.median("lr") / report.median("VW prepared"), wanted=2.0)
     report.ratio("lr/VW raw", report.median("lr") / report.median("VW raw"), wanted=5.0)
     if real is None:
         console.print(f"  AUC skipped: {ABSENT}", highlight=False)
         return
-    job = _job(real.train, test=real.test)
-    auc = train_job(job, fresh=True).test["auc"]
+    with scratch() as directory:
+        auc = train_job(_job(real.train, test=real.test, output=directory)).test["auc"]
     peers = {numbers: vowpal(real, OPTIONS, numbers=numbers)["auc"] for numbers in (False, True)}
     report.figure("lr AUC", auc, unit="AUC")
     report.figure("VW AUC", peers[False], unit="AUC")
@@ -46,22 +47,23 @@ def run(report: Report, rows: Rows, *, rounds: int, real: Rows | None) -> None:
 
 def vowpal(rows: Rows, options: tuple[str, ...], *, numbers: bool) -> dict[str, float]:
     """AUC and logloss of Vowpal Wabbit with these options."""
-    train, test, model = (DATA / f"vowpal-{name}" for name in ("train.vw", "test.vw", "model"))
-    for raw, text in ((rows.train, train), (rows.test, test)):
-        run_peer("vowpal", "prepare", raw, text, *(["numbers"] if numbers else []))
-    run_peer("vowpal", "prepared", train, model, *options)
-    return run_peer("vowpal", "score", test, model)
+    with scratch() as directory:
+        train, test, model = (directory / name for name in ("train.vw", "test.vw", "model"))
+        for raw, text in ((rows.train, train), (rows.test, test)):
+            run_peer("vowpal", "prepare", raw, text, *(["numbers"] if numbers else []))
+        run_peer("vowpal", "prepared", train, model, *options)
+        return run_peer("vowpal", "score", test, model)
 
 
 def _seconds(verb: str, *arguments: object) -> float:
     return float(run_peer("vowpal", verb, *arguments, *OPTIONS)["seconds"])
 
 
-def _job(train: Path, *, test: Path | None = None) -> Job:
+def _job(train: Path, *, test: Path | None = None, output: Path = BENCH) -> Job:
     return Job.model_validate(
         {
             "name": "bench-lr",
-            "output": str(BENCH / "runs"),
+            "output": str(output),
             "threads": THREADS,
             "data": {"format": "criteo", "train": [str(train)], "test": [str(test)] if test else []},
             "model": {"name": "lr"},

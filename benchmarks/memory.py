@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from clickline.config.data import Data
-from datasets import DATA, Rows
-from peers import BENCH, output_of, run_own
+from datasets import Rows
+from peers import output_of, run_own, scratch
 from rounds import Report, console
 from training import THREADS
 
@@ -38,15 +38,15 @@ def _peak(source: Path, *, shuffled: int, times: int) -> float:
     """
     with source.open("rb") as file:
         lines = b"".join(file.readline() for _ in range(shuffled))
-    log = DATA / "memory.tsv"
-    with log.open("wb") as file:
-        for _ in range(times):
-            file.write(lines)
-    job = {
-        "name": "bench-memory",
-        "output": str(BENCH / "runs"),
-        "threads": THREADS,
-        "data": {"format": "criteo", "train": [str(log)], "shuffle_rows": shuffled},
-        "model": {"name": "lr"},
-    }
-    return float(run_own("peak", json.dumps(job))["peak_mib"])
+    with scratch() as directory:
+        log = directory / "log.tsv"
+        with log.open("wb") as file:
+            for _ in range(times):
+                file.write(lines)
+        job = {
+            "output": str(directory),
+            "threads": THREADS,
+            "data": {"format": "criteo", "train": [str(log)], "shuffle_rows": shuffled},
+            "model": {"name": "lr"},
+        }
+        return float(run_own("peak", json.dumps(job))["peak_mib"])

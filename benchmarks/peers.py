@@ -12,7 +12,10 @@ import os
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rounds import console
@@ -23,6 +26,14 @@ REQUIREMENTS = HERE / "peers-requirements.txt"
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 SHOWN = 2000
 """Characters of a failed peer's output that are worth reading."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory for this process alone: two benchmarks at once must not write over each other."""
+    BENCH.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=BENCH, prefix="scratch-") as directory:
+        yield Path(directory)
 
 
 class PeerError(Exception):

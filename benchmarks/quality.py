@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import shutil
+import os
 import statistics
 import sys
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from clickline import Job, train_job
 from clickline.models.registry import model_names
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
 from linear import OPTIONS, vowpal
-from peers import BENCH, PeerError, run_peer
+from peers import BENCH, PeerError, run_peer, scratch
 from rounds import Report, console
 
 KEPT = BENCH / "quality.json"
@@ -88,8 +88,7 @@ class Kept:
     """Scores by what was asked for and of which code, written after each."""
 
     def __init__(self, *, again: bool) -> None:
-        old = "{}" if again or not KEPT.exists() else KEPT.read_text(encoding="utf-8")
-        self._scores: dict[str, Any] = json.loads(old)
+        self._scores: dict[str, Any] = {} if again else _read_kept()
         here = Path(__file__).parent
         self._code = {"ours": fingerprint(Path(clickline.__file__).parent), "peer": fingerprint(here / "peers")}
 
@@ -99,12 +98,18 @@ class Kept:
         name = json.dumps({**asked, "code": code}, sort_keys=True)
         if name in self._scores:
             return self._scores[name], True
-        self._scores[name] = measure()
+        scores = measure()
+        self._scores = _read_kept() | self._scores | {name: scores}  # another run may have added its own meanwhile
         KEPT.parent.mkdir(parents=True, exist_ok=True)
-        aside = KEPT.with_suffix(".writing")
+        aside = KEPT.with_suffix(f".{os.getpid()}")
         aside.write_text(json.dumps(self._scores, indent=1) + "\n", encoding="utf-8")
         aside.replace(KEPT)
-        return self._scores[name], False
+        return scores, False
+
+
+def _read_kept() -> dict[str, Any]:
+    scores: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    return scores
 
 
 def fingerprint(directory: Path) -> str:
@@ -122,13 +127,12 @@ def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, l
         job = Job.model_validate(
             {
                 "name": f"quality-{model}",
-                "output": str(BENCH / "runs"),
                 "seed": seed,
                 "data": {"train": [str(rows.train)], "test": [str(rows.test)]},
                 "model": {"name": model},
             }
         )
-        asked = {"job": job.model_dump(mode="json", exclude={"output"}), "rows": rows.train_rows}
+        asked = {"job": job.model_dump(mode="json"), "rows": rows.train_rows}
         found, old = kept.scores(asked, partial(_score, job))
         took = "kept from before" if old else f"{found['seconds']:.0f} s"
         console.print(f"  {rows.train.name}  {model}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
@@ -138,8 +142,8 @@ def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, l
 
 
 def _score(job: Job) -> dict[str, float]:
-    result = train_job(job, fresh=True)
-    shutil.rmtree(result.directory, ignore_errors=True)
+    with scratch() as directory:
+        result = train_job(job.model_copy(update={"output": str(directory)}))
     return {"auc": result.test["auc"], "logloss": result.test["logloss"], "seconds": result.seconds}
 
 

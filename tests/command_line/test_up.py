@@ -1,0 +1,30 @@
+"""`clickline up`, as the first thing a newcomer types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from processes import run
+
+
+@pytest.mark.heavy
+def test_up_makes_data_trains_and_tests(tmp_path: Path) -> None:
+    done = run("up", "--rows", "20000", "--state", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert 0.7 < result["test"]["auc"] < result["best_auc"] < 0.9
+    assert result["rows"] == 2 * 16_000
+    assert Path(result["checkpoint"]).is_dir()
+    again = run("up", "--rows", "20000", "--state", tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert f"test AUC {result['test']['auc']:.4f}" in again.stdout
+    assert "epoch 1/2" in again.stderr
+
+
+def test_the_progress_bar_is_for_terminals_only(tmp_path: Path) -> None:
+    done = run("data", "criteo", "--rows", "2000", "--ids", "30000", "--out", tmp_path / "log.tsv")
+    assert done.returncode == 0, done.stderr
+    assert "\r" not in done.stderr
+    assert "\x1b" not in done.stdout
