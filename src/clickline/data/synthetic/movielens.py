@@ -26,7 +26,7 @@ from clickline.data.synthetic.zipf import Zipf
 HISTORY = 20
 MOVIES = 1000
 MOST_USERS = 6040
-ROWS_PER_USER = 40
+ROWS_PER_USER = 80
 START, LENGTH = 978_300_000, 90 * 86_400
 """First second of the log since 1970, and how many there are."""
 CIRCLES = (
