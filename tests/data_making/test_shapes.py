@@ -7,10 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from clickline.data.synthetic import CriteoRows, criteo_rows
+from clickline.data.synthetic import CriteoRows, criteo_rows, movielens
 from clickline.data.synthetic.criteo import CriteoLog
 from clickline.data.synthetic.criteo_shape import ABSENCES, CATEGORIES, INTEGERS
-from clickline.data.synthetic.movielens import HISTORY, MovieLensLog
 from clickline.data.synthetic.slots import SLOTS, SlotLog
 
 ROWS = 40_000
@@ -78,22 +77,23 @@ def test_criteo_vocabularies_add_up(ids: int) -> None:
     assert sum(sizes) == pytest.approx(ids, rel=0.01)
 
 
-def test_movielens_histories_are_what_was_liked_before() -> None:
-    log = MovieLensLog(rows=10_000, seed=2)
+def test_movielens_histories_are_what_was_liked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(movielens, "HISTORY", 6)  # so that some are longer
+    log = movielens.MovieLensLog(rows=10_000, seed=2)
     liked: dict[str, list[str]] = {}
     clock, longest = 0, 0
     for number in range(2):
         for line in log.text(log.block(number))[0].decode().splitlines():
             label, finish, user, _, _, _, movie, genres, seen, time = line.split(",")
             mine = liked.setdefault(user, [])
-            assert seen == "|".join(mine[-HISTORY:])
+            assert seen == "|".join(mine[-6:])
             assert genres
             assert int(finish) <= int(label)
             assert int(time) >= clock
             clock, longest = int(time), max(longest, seen.count("|") + 1)
             if label == "1":
                 mine.append(movie)
-    assert longest == HISTORY
+    assert longest == 6
 
 
 def test_slot_text_has_several_values_and_absent_slots() -> None:

@@ -201,11 +201,11 @@ def _opened(path: Path, compress: Compression) -> Iterator[IO[bytes]]:
 
 def _job_text(log: Log, *, stem: Path, job: Path, names: dict[str, list[str]]) -> str:
     settings = log.job()
-    data = settings.pop("data")
+    data, train = settings.pop("data"), settings.pop("train", {})
     whole = {
         "name": stem.name,
         "data": data | {what: paths for what, paths in names.items() if paths},
         **settings,
-        "train": {"epochs": 2},
+        "train": {"epochs": 2} | train,
     }
     return f"# clickline train {job}\n" + yaml.safe_dump(whole, sort_keys=False, allow_unicode=True)
