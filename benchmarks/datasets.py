@@ -14,6 +14,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from clickline.data.synthetic import write_criteo
 from peers import BENCH
 from rounds import console
@@ -59,9 +61,8 @@ def criteo_path(given: str | None) -> Path | None:
 
 def real(path: Path) -> Rows:
     """The Criteo sample, cut in two by time. Files are named by content: another sample has others."""
-    with path.open("rb", buffering=0) as file:
-        compressed = path.suffix == ".zst"
-        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file) if compressed else file).readlines()
+    with pa.input_stream(str(path), compression="zstd" if path.suffix == ".zst" else None) as stream:
+        lines = io.BytesIO(stream.read()).readlines()
     cut = len(lines) * 8 // 10
     parts = {"train": b"".join(lines[:cut]), "test": b"".join(lines[cut:])}
     digest = hashlib.sha256(parts["train"] + parts["test"]).hexdigest()[:12]
