@@ -21,16 +21,17 @@ check: $(VENV)/built
 bench: bench-train
 
 bench-train: $(VENV)/built
-	$(BIN)/python benchmarks/train.py
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py
 
 quality: $(VENV)/built
-	$(BIN)/python benchmarks/quality.py
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/quality.py --synthetic
 
 native-test: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh native/tests/run.sh
 
 reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference
+	$(BIN)/python -m clickline.cli.reference docs/reference
 
 $(VENV)/installed: constraints.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -9,10 +9,12 @@ Beware: `close` waits for the threads, but only some seconds for one that is stu
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +22,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 _PATIENCE_SECONDS = 5.0
+_POLITENESS = 5
 
 
 @dataclass
@@ -116,7 +119,15 @@ def _shut(belts: list[_Belt], threads: list[threading.Thread]) -> None:
             thread.join(_PATIENCE_SECONDS)
 
 
+def _give_way() -> None:
+    """Let the threads that compute go first: reading ahead has time, and fits into the gaps that they leave."""
+    with suppress(OSError, AttributeError):  # where threads have no priority of their own, all are equal
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _POLITENESS)
+
+
 def _feed(belt: _Belt, source: Iterator[Any], straight: bool) -> None:
+    _give_way()
     number = 0
     try:
         while True:
@@ -153,6 +164,7 @@ def _feed(belt: _Belt, source: Iterator[Any], straight: bool) -> None:
 
 
 def _serve(belt: _Belt, work: Callable[[Any], Any]) -> None:
+    _give_way()
     while True:
         with belt.lock:
             while not belt.todo and belt.end is None and not belt.stopped:
