@@ -12,8 +12,8 @@ from clickline.config.base import Section
 class Model(Section):
     name: Annotated[str, Field(min_length=1)] = "deepfm"
     """A model of the zoo, or one of your own: module:Class or path/model.py:Class."""
-    embedding_dim: Annotated[int, Field(ge=1, le=4096)] = 10
-    """Length of a slot's vector."""
+    embedding_dim: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Length of a slot's vector; null: the model's own, which is 10 (ffm: 4)."""
     hidden: list[Annotated[int, Field(ge=1, le=65_536)]] = [256, 128]
     """Widths of the hidden layers."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -22,7 +22,7 @@ class AutoInt(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (400, 400, 400),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         attention_layers: Size = 3,
         heads: Size = 2,

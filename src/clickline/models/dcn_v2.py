@@ -25,7 +25,7 @@ class DCNV2(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (400, 400, 400),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         cross_layers: Size = 3,
         rank: Annotated[int, Field(ge=0)] = 0,

@@ -28,7 +28,7 @@ class DIN(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (200, 80),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         histories: Mapping[str, str] | None = None,
         sequence_length: Size = 50,

@@ -12,7 +12,7 @@ from clickline.models.layers import MLP, Share, Size, Widths
 
 class DNN(Model):
     def __init__(
-        self, fields: Fields, *, embedding_dim: Size = 10, hidden: Widths = (400, 400, 400), dropout: Share = 0.0
+        self, fields: Fields, *, embedding_dim: Size = 10, hidden: Widths = (256, 128), dropout: Share = 0.0
     ) -> None:
         super().__init__(fields)
         vectors = self.embed("embedding", dim=embedding_dim)

@@ -25,7 +25,7 @@ class FinalMLP(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (400, 400, 400),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         second_hidden: Widths | None = None,
         heads: Size = 8,

@@ -49,7 +49,7 @@ _ZOO: dict[str, type[Model]] = {
 }
 
 _SHARED = ("embedding_dim", "hidden", "dropout")
-"""Keys of the job's `model` section that are handed to every model that takes them."""
+"""Keys of the job's `model` section that are handed to every model that takes them, unless they are null."""
 
 
 def model_names() -> tuple[str, ...]:
@@ -103,7 +103,8 @@ def _arguments(cls: type[Model], spec: Spec) -> dict[str, Any]:
     for name in own:
         if known[name].default is inspect.Parameter.empty and name not in spec.params:
             raise ModelError(f"model.params.{name}: needed by {spec.name}, which has no default for it")
-    shared = {name: getattr(spec, name) for name in _SHARED if takes_any or name in known}
+    given = {name: getattr(spec, name) for name in _SHARED if takes_any or name in known}
+    shared = {name: value for name, value in given.items() if value is not None}
     hints = _hints(cls)
     return shared | {name: _checked(name, value, hints) for name, value in spec.params.items()}
 

@@ -22,7 +22,7 @@ class WideDeep(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (400, 400, 400),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         wide_slots: Sequence[str] | None = None,
     ) -> None:

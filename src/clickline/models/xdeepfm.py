@@ -24,7 +24,7 @@ class XDeepFM(Model):
         fields: Fields,
         *,
         embedding_dim: Size = 10,
-        hidden: Widths = (400, 400, 400),
+        hidden: Widths = (256, 128),
         dropout: Share = 0.0,
         cin_layers: Annotated[Widths, Field(min_length=1)] = (32, 32),
     ) -> None:
