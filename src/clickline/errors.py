@@ -4,7 +4,8 @@ ClicklineError
 ├── JobError          the job file is wrong
 ├── DataError         the data cannot be read, or too much of it is malformed
 ├── ModelError        the model cannot be built, or does not fit the job
-└── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
+├── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
+└── PeerError         another process of the job cannot be reached, refuses us, or has failed
 """
 
 from __future__ import annotations
@@ -66,3 +67,7 @@ class ModelError(ClicklineError):
 
 class CheckpointError(ClicklineError):
     exit_code = 6
+
+
+class PeerError(ClicklineError):
+    exit_code = 7

@@ -29,6 +29,7 @@ EXIT_CODES = {
     4: "data",
     5: "model",
     6: "checkpoint",
+    7: "peer",
     130: "interrupted",
 }
 

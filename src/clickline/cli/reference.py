@@ -23,6 +23,7 @@ _MEANINGS = {
     4: "The data cannot be read, or too much of it is malformed.",
     5: "The model cannot be built, or does not fit the job.",
     6: "A checkpoint is missing, damaged, or of another job.",
+    7: "Another process of the job cannot be reached, refuses us, or has failed.",
     130: "Interrupted, by Ctrl+C as a rule.",
 }
 _HEAD = """\

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from clickline.config.base import Section
+from clickline.config.cluster import Cluster, Strategy
 from clickline.config.concealing import check_plain
 from clickline.config.data import Data
 from clickline.config.features import Features
@@ -39,3 +40,16 @@ class Job(Section):
     """How long and how fast."""
     checkpoint: Checkpoint = Checkpoint()
     """What is kept."""
+    strategy: Strategy = "auto"
+    """How trainers agree; auto: async with parameter servers, collective with several trainers alone, else single."""
+    cluster: Cluster = Cluster()
+    """How many processes, and how they work together."""
+
+    @property
+    def way(self) -> Strategy:
+        """The strategy, with auto decided."""
+        if self.strategy != "auto":
+            return self.strategy
+        if self.cluster.pservers:
+            return "async"
+        return "collective" if self.cluster.trainers > 1 else "single"

@@ -7,13 +7,30 @@ a push names a key's slot by that number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clickline import _native
 from clickline.config.features import Slot
 from clickline.config.tables import Admission, Eviction, Table, Tables
+from clickline.models.embeddings import Embedding
 
 Policy = tuple[int, float, int, float, float, float]
+
+
+def build_tables(
+    *, embeddings: Mapping[str, Embedding], tables: Tables, slots: Sequence[Slot], seed: int
+) -> dict[str, _native.Table]:
+    """An empty table for every declaration that owns one, in the order of declaration."""
+    return {
+        name: build_table(dim=one.dim, table=settings_of(one, tables), tables=tables, slots=slots, seed=seed)
+        for name, one in embeddings.items()
+        if one.table == name
+    }
+
+
+def settings_of(embedding: Embedding, tables: Tables) -> Table:
+    """The job's words about a declaration's table."""
+    return tables.linear if embedding.kind == "linear" else tables.embedding
 
 
 def build_table(*, dim: int, table: Table, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:

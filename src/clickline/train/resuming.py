@@ -14,7 +14,7 @@ def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
     """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
     free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
     free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}
-    free |= {"data.storage", "data.max_bad_rows"}
+    free |= {"data.storage", "data.max_bad_rows", "strategy", "cluster"}
     differing = sorted(_differences(now.model_dump(mode="json"), then, ""))
     bad = [key for key in differing if not any(key == f or key.startswith(f + ".") for f in free)]
     if bad:

@@ -6,8 +6,9 @@ plan, so a batch's keys are deduplicated once. Nothing here loops over rows or k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,14 +16,40 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config import Job
-from clickline.config.tables import Table
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.models.embeddings import Embedding
-from clickline.ps.tables import build_table
+from clickline.ps.tables import build_tables, settings_of
 
 POOLING = {"sum": 0, "mean": 1, "max": 2, "sequence": 0}
 Floats = NDArray[np.float32]
+
+
+class Rows(Protocol):
+    """What a step asks of a table, wherever its rows live."""
+
+    def pull(
+        self,
+        keys: NDArray[np.uint64],
+        out: Floats,
+        *,
+        training: bool,
+        slots: NDArray[np.uint16] | None = None,
+        threads: int = 1,
+    ) -> None: ...
+
+    def push(
+        self,
+        keys: NDArray[np.uint64],
+        grads: Floats,
+        shows: Floats,
+        clicks: Floats,
+        slots: NDArray[np.uint16],
+        *,
+        tick: int,
+        scale: float = 1.0,
+        threads: int = 1,
+    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -35,6 +62,18 @@ class Pulled:
 
 
 @dataclass(frozen=True)
+class Gradient:
+    """What a table should learn: all of one length, by distinct key in the order of buckets."""
+
+    keys: NDArray[np.uint64]
+    slots: NDArray[np.uint16]
+    shows: Floats
+    clicks: Floats
+    values: Floats
+    """[keys, dim]"""
+
+
+@dataclass(frozen=True)
 class _Reading:
     """Which slots a plan covers, and how it pools them."""
 
@@ -44,9 +83,20 @@ class _Reading:
 
 
 class SparseSide:
-    """A model's tables, and the traffic between them and PyTorch."""
+    """A model's tables, and the traffic between them and PyTorch.
 
-    def __init__(self, *, embeddings: Mapping[str, Embedding], schema: Schema, job: Job, threads: int) -> None:
+    `elsewhere` are the tables if they live in other processes; without it they are made here.
+    """
+
+    def __init__(
+        self,
+        *,
+        embeddings: Mapping[str, Embedding],
+        schema: Schema,
+        job: Job,
+        threads: int,
+        elsewhere: Mapping[str, Rows] | None = None,
+    ) -> None:
         self.embeddings = dict(embeddings)
         self.threads = threads
         self._slots = len(schema.slots)
@@ -60,27 +110,24 @@ class SparseSide:
             self._readings[name] = _Reading(columns, tuple(pooling[c] for c in columns), embedding.sequence_length)
             self._sharing.setdefault(embedding.table, []).append(name)
         self.tables: dict[str, _native.Table] = {}
-        self.empty()
+        """Those of this process; none if all are elsewhere."""
+        self._rows: Mapping[str, Rows] = self.tables if elsewhere is None else elsewhere
+        if elsewhere is None:
+            self.empty()
 
     def empty(self) -> None:
         """Tables without a row, as at the start and before a checkpoint is loaded."""
-        for name in self._sharing:
-            self.tables[name] = build_table(
-                dim=self.embeddings[name].dim,
-                table=self._settings(name),
-                tables=self._job.tables,
-                slots=self._schema.slots,
-                seed=self._job.seed,
+        self.tables.update(
+            build_tables(
+                embeddings=self.embeddings, tables=self._job.tables, slots=self._schema.slots, seed=self._job.seed
             )
+        )
 
     def restart(self) -> None:
         """Begin another epoch: rows of tables that the job restarts learn anew."""
         for name, table in self.tables.items():
-            if self._settings(name).restart_epochs:
+            if settings_of(self.embeddings[name], self._job.tables).restart_epochs:
                 table.reset(threads=self.threads)
-
-    def _settings(self, table: str) -> Table:
-        return self._job.tables.linear if self.embeddings[table].kind == "linear" else self._job.tables.embedding
 
     def plan(self, batch: Batch) -> dict[str, _native.Plan]:
         """Distinct keys of a batch, for each embedding."""
@@ -105,7 +152,7 @@ class SparseSide:
         for name, plan in plans.items():
             embedding, reading = self.embeddings[name], self._readings[name]
             distinct = np.empty((len(plan.unique), embedding.dim), np.float32)
-            self.tables[embedding.table].pull(
+            self._rows[embedding.table].pull(
                 plan.unique, distinct, training=training, slots=plan.slots, threads=self.threads
             )
             width = reading.sequence_length or len(reading.columns)
@@ -124,24 +171,30 @@ class SparseSide:
         return inputs
 
     def push(self, pulled: Mapping[str, Pulled], *, tick: int, weight: float) -> None:
-        """Send the gradients that backward left in the tensors to the tables, which learn from them.
+        """Send the gradients that backward left in the tensors to the tables, which learn from them."""
+        for table, one in self.gradients(pulled, weight=weight).items():
+            self._rows[table].push(
+                one.keys, one.values, one.shows, one.clicks, one.slots, tick=tick, threads=self.threads
+            )
+
+    def gradients(self, pulled: Mapping[str, Pulled], *, weight: float) -> dict[str, Gradient]:
+        """What each table should learn from a batch, by distinct key in the order of buckets.
 
         The loss is a mean over rows of this total `weight`; tables learn from the sum, so that what a key learns from a
         row does not depend on how many other rows are in the batch.
         """
+        found = {}
         for table, names in self._sharing.items():
             used = [pulled[name] for name in names if pulled[name].tensor.grad is not None]
-            gradients, plans = [self._distinct_gradient(one, weight) for one in used], [one.plan for one in used]
-            if not plans:
-                continue
-            if len(plans) == 1:
-                plan = plans[0]
-                keys, slots, shows, clicks, gradient = plan.unique, plan.slots, plan.shows, plan.clicks, gradients[0]
-            else:
-                keys, slots, shows, clicks, gradient = self._merged(plans, gradients)
-            self.tables[table].push(keys, gradient, shows, clicks, slots, tick=tick, threads=self.threads)
+            parts = [
+                Gradient(one.plan.unique, one.plan.slots, one.plan.shows, one.plan.clicks, self._distinct(one, weight))
+                for one in used
+            ]
+            if parts:
+                found[table] = parts[0] if len(parts) == 1 else merged(parts, threads=self.threads)
+        return found
 
-    def _distinct_gradient(self, one: Pulled, weight: float) -> Floats:
+    def _distinct(self, one: Pulled, weight: float) -> Floats:
         gradient = one.tensor.grad
         assert gradient is not None  # noqa: S101  (callers select on it)
         out = np.empty_like(one.rows)
@@ -149,25 +202,27 @@ class SparseSide:
         out *= np.float32(weight)
         return out
 
-    def _merged(
-        self, plans: list[_native.Plan], gradients: list[Floats]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint16], Floats, Floats, Floats]:
-        """Several embeddings of one table: a key that occurs in two of them learns once, from the sum."""
-        keys = np.concatenate([plan.unique for plan in plans])
-        merge = _native.Plan(
-            keys, None, columns=1, select=[0], pooling=[0], labels=np.zeros(len(keys), np.float32), threads=self.threads
-        )
 
-        def summed(parts: list[Floats]) -> Floats:
-            joined = np.concatenate(parts).reshape(len(keys), 1, -1)
-            none = np.zeros((len(merge.unique), joined.shape[2]), np.float32)
-            out = np.empty_like(none)
-            merge.scatter(joined, none, out, threads=self.threads)
-            return out
+def merged(parts: Sequence[Gradient], *, threads: int) -> Gradient:
+    """Several gradients of one table as one: a key that occurs in two of them learns once, from the sum.
 
-        slots = np.concatenate([plan.slots for plan in plans])
-        order = np.argsort(keys, kind="stable")
-        first = order[np.searchsorted(keys, merge.unique, sorter=order)]
-        shows = summed([plan.shows for plan in plans])[:, 0].copy()
-        clicks = summed([plan.clicks for plan in plans])[:, 0].copy()
-        return merge.unique, slots[first], shows, clicks, summed(gradients)
+    Sums run in the order of the parts, so the same parts give the same bits.
+    """
+    keys = np.concatenate([part.keys for part in parts])
+    merge = _native.Plan(
+        keys, None, columns=1, select=[0], pooling=[0], labels=np.zeros(len(keys), np.float32), threads=threads
+    )
+
+    def summed(columns: list[Floats]) -> Floats:
+        joined = np.concatenate(columns).reshape(len(keys), 1, -1)
+        none = np.zeros((len(merge.unique), joined.shape[2]), np.float32)
+        out = np.empty_like(none)
+        merge.scatter(joined, none, out, threads=threads)
+        return out
+
+    order = np.argsort(keys, kind="stable")
+    first = order[np.searchsorted(keys, merge.unique, sorter=order)]
+    slots = np.concatenate([part.slots for part in parts])[first]
+    shows = summed([part.shows for part in parts])[:, 0].copy()
+    clicks = summed([part.clicks for part in parts])[:, 0].copy()
+    return Gradient(merge.unique, slots, shows, clicks, summed([part.values for part in parts]))

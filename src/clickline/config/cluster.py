@@ -1,0 +1,66 @@
+"""Many processes: how many of each, how they find each other, how patient they are with each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clickline.config.base import Section
+
+Strategy = Literal["auto", "single", "sync", "async", "half_async", "geo", "collective"]
+Seconds = Annotated[float, Field(gt=0, le=10**6)]
+
+
+class Agreeing(Section):
+    """How trainers agree: the knobs of the strategies."""
+
+    prefetch: Annotated[int, Field(ge=0, le=64)] = 1
+    """async: batches whose rows are pulled ahead while one is computed."""
+    send_queue: Annotated[int, Field(ge=1, le=1024)] = 2
+    """async: batches whose gradients may wait to be sent; a trainer that is further ahead waits."""
+    merge: Annotated[int, Field(ge=1, le=1024)] = 4
+    """half_async: batches whose gradients are merged before they are sent."""
+    max_staleness: Annotated[int, Field(ge=0, le=10**9)] = 0
+    """async: gradients computed from rows that have seen this many pushes since are dropped and counted. 0 = never."""
+    geo_steps: Annotated[int, Field(ge=1, le=10**6)] = 100
+    """geo: steps that a trainer takes on its own copy between two exchanges."""
+    dense_every: Annotated[int, Field(ge=1, le=10**6)] = 1
+    """async: pushes between two pulls of the dense parameters."""
+
+
+class Cluster(Section):
+    pservers: Annotated[int, Field(ge=0, le=4096)] = 0
+    """Parameter servers to start; 0 with one trainer trains in one process."""
+    trainers: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """Trainers to start; more may join and any may leave while training goes on."""
+    agree: Agreeing = Agreeing()
+    """Knobs of the strategies."""
+    wire: Literal["fp32", "fp16", "bf16"] = "fp32"
+    """Numbers between trainers and servers; 16 bits halve the traffic of rows and gradients."""
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address that processes started here listen on when they use TCP."""
+    transport: Literal["unix", "tcp"] = "unix"
+    """How processes on one machine talk; across machines it is always tcp."""
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Threads for dense maths in each trainer. 0 = the machine's cores divided by the trainers started on it."""
+    heartbeat: Seconds = 1.0
+    """Seconds between signs of life."""
+    warn_after: Seconds = 10.0
+    """Silence after which a process is reported as slow."""
+    evict_after: Seconds = 30.0
+    """Silence after which a trainer is taken for dead and its data goes to others."""
+    start_timeout: Seconds = 60.0
+    """How long to wait for all processes at the start, and for one that is missing later."""
+    deadline: Seconds = 30.0
+    """How long one request may take before it is tried again."""
+    retry_for: Seconds = 120.0
+    """How long a request is tried again, with growing pauses, before the process gives up."""
+    restarts: Annotated[int, Field(ge=0, le=10_000)] = 3
+    """How often the launcher starts a process again that died."""
+    piece_bytes: Annotated[int, Field(ge=0, le=1 << 40)] = 0
+    """Size of the pieces of data that are leased to trainers. 0 = eight pieces for each trainer, 1 to 64 MiB each."""
+    piece_attempts: Annotated[int, Field(ge=1, le=1000)] = 3
+    """Trainers that a piece may take down before it is set aside and reported."""
+    metrics: bool = False
+    """Whether every process answers Prometheus on a loopback port of its own; `clickline status` shows them."""
