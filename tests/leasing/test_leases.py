@@ -226,6 +226,7 @@ def test_what_is_saved_stays_short() -> None:
         {"next_lease": None},
         {"attempts": 0},
         {"static": []},
+        {"static": ["a", "a"]},
         {"more": 1},
     ],
 )

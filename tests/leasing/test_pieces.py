@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import itertools
 import random
@@ -291,6 +292,16 @@ def test_leaving_the_loop_stops_the_threads(tmp_path: Path) -> None:
     assert reading_threads() == 0
     next(batches)
     batches.close()
+    assert reading_threads() == 0
+
+
+def test_forgotten_one_stops_by_itself(tmp_path: Path) -> None:
+    data = log(tmp_path, "criteo", shuffle_rows=16)
+    reading = data.opened(data.cut(0)[0])
+    next(reading)
+    assert reading_threads() > 0
+    del reading
+    gc.collect()
     assert reading_threads() == 0
 
 

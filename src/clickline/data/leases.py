@@ -11,76 +11,13 @@ epoch, or one restored from an older state, is told where to go on (`first`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from clickline.errors import CheckpointError
+from clickline.data.lease_records import Held, History, Lease, Lost, State
 
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to train on a piece."""
-
-    number: int
-    """From 1 on; 0 never is a lease."""
-    piece: int
-    skip: int
-    """Rows of the piece that were trained under earlier leases."""
-    attempt: int
-    """1 for the first one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lease that somebody has."""
-
-    lease: Lease
-    holder: str
-    rows: int
-    """Known to be done, `skip` included."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """A lease that was taken back."""
-
-    lease: int
-    piece: int
-    rows: int
-    """Where the piece is resumed."""
-    repeated: int
-    """Rows known to be done that the next holder will train again."""
-    set_aside: bool
-    """Nobody gets the piece any more."""
-
-
-@dataclass(slots=True)
-class _History:
-    """What is known of a piece that was given back."""
-
-    rows: int = 0
-    tries: int = 0
-    failures: int = 0
-    """Those tries that the reader itself gave up."""
-
-
-@dataclass(slots=True)
-class _State:
-    """All that is saved."""
-
-    pieces: int
-    attempts: int
-    next_lease: int
-    static: list[str] | None
-    done: set[int] = field(default_factory=set)
-    done_rows: int = 0
-    repeated_rows: int = 0
-    set_aside: dict[int, str] = field(default_factory=dict)
-    held: dict[int, Held] = field(default_factory=dict)
-    history: dict[int, _History] = field(default_factory=dict)
-    late: dict[int, int] = field(default_factory=dict)
-    """Lost leases and up to where their rows are accounted for: a holder taken for dead may still be training."""
+__all__ = ["Held", "Lease", "LeaseBook", "Lost"]
 
 
 class LeaseBook:
@@ -90,7 +27,7 @@ class LeaseBook:
         for name, value, least in (("pieces", pieces, 0), ("attempts", attempts, 1), ("first", first, 1)):
             if value < least:
                 raise ValueError(f"Argument '{name}' must be at least {least} but got {value}.")
-        self._state = _State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
+        self._state = State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
         self.assign(static)
 
     def assign(self, static: Sequence[str] | None) -> None:
@@ -112,7 +49,7 @@ class LeaseBook:
         if not waiting:
             return None
         _, piece = heapq.heappop(waiting)
-        history = state.history.get(piece, _History())
+        history = state.history.get(piece, History())
         lease = Lease(number=state.next_lease, piece=piece, skip=history.rows, attempt=history.tries + 1)
         state.next_lease += 1
         state.held[lease.number] = Held(lease=lease, holder=holder, rows=lease.skip)
@@ -156,7 +93,7 @@ class LeaseBook:
         """The holder could not read on, and says why. Others get the piece after all that have not failed."""
         held = self._state.held.get(lease)
         if held is not None:
-            self._state.history.setdefault(held.lease.piece, _History()).failures += 1
+            self._state.history.setdefault(held.lease.piece, History()).failures += 1
             self._give_back(held, rows=held.rows, blame=True, reason=reason)
 
     def _give_back(self, held: Held, *, rows: int, blame: bool, reason: str) -> Lost:
@@ -164,7 +101,7 @@ class LeaseBook:
         if rows < 0:
             raise ValueError(f"Lease {lease.number} cannot have {rows} rows done.")
         del state.held[lease.number]
-        history = state.history.setdefault(lease.piece, _History())
+        history = state.history.setdefault(lease.piece, History())
         history.rows = rows
         history.tries += blame
         aside = history.tries >= state.attempts
@@ -229,62 +166,13 @@ class LeaseBook:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only, fit for JSON, and short however many pieces are done."""
-        state = self._state
-        return {
-            "pieces": state.pieces,
-            "attempts": state.attempts,
-            "next_lease": state.next_lease,
-            "static": state.static,
-            "done": _ranges(state.done),
-            "done_rows": state.done_rows,
-            "repeated_rows": state.repeated_rows,
-            "set_aside": [[piece, reason] for piece, reason in state.set_aside.items()],
-            "held": [[*astuple(held.lease), held.holder, held.rows] for held in state.held.values()],
-            "history": [[piece, *astuple(history)] for piece, history in state.history.items()],
-            "late": [[lease, rows] for lease, rows in state.late.items()],
-        }
+        return self._state.to_dict()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseBook:
         """What `to_dict` gave; leases get numbers from `first` on, or from where the book was if that is later."""
-        try:
-            known = dict(values)
-            known["next_lease"] = max(known["next_lease"], first)
-            known["done"] = {piece for begin, end in known["done"] for piece in range(begin, end)}
-            known["set_aside"] = dict(known["set_aside"])
-            known["held"] = {
-                number: Held(lease=Lease(number, piece, skip, attempt), holder=holder, rows=rows)
-                for number, piece, skip, attempt, holder, rows in known["held"]
-            }
-            known["history"] = {piece: _History(*rest) for piece, *rest in known["history"]}
-            known["late"] = dict(known["late"])
-            state = _State(**known)
-            _check(state)
-            book = cls(0, attempts=state.attempts)
-            book._state = state
-            book.assign(state.static)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"This is no book of leases: {error}. Start the epoch without it.") from error
+        book = cls(0, attempts=1)
+        book._state = State.from_dict(values)
+        book._state.next_lease = max(book._state.next_lease, first)
+        book.assign(book._state.static)
         return book
-
-
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers as [first, one after the last], as few as possible."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and ranges[-1][1] == number:
-            ranges[-1][1] += 1
-        else:
-            ranges.append([number, number + 1])
-    return ranges
-
-
-def _check(state: _State) -> None:
-    held = [held.lease.piece for held in state.held.values()]
-    settled = [*state.done, *state.set_aside, *held]
-    if len(set(settled)) < len(settled):
-        raise ValueError("a piece is in two states")
-    if any(not 0 <= piece < state.pieces for piece in (*settled, *state.history)):
-        raise ValueError(f"it knows pieces that are not among the {state.pieces}")
-    if any(lease >= state.next_lease for lease in (*state.held, *state.late)):
-        raise ValueError(f"it knows leases that come after {state.next_lease - 1}")
