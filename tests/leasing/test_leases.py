@@ -115,6 +115,10 @@ def test_lost_piece_is_resumed_where_it_is_known_to_be() -> None:
         Lost(lease=2, piece=1, rows=0, repeated=0, set_aside=False),
     ]
     assert (book.rows_done, book.repeated_rows) == (300, 200)
+    book.progress(1, 450)
+    assert book.repeated_rows == 200
+    book.progress(1, 510)
+    assert (book.rows_done, book.repeated_rows) == (300, 210)
     assert book.take("b") == Lease(number=3, piece=0, skip=300, attempt=2)
     assert book.finish(3, 1000)
     assert book.rows_done == 1000

@@ -197,10 +197,10 @@ def test_sizes_of_pieces(tmp_path: Path) -> None:
     assert [Path(piece.path).name for piece in data.cut(1 << 20)] == ["a", "c", "d"]
 
 
-@pytest.mark.parametrize(("trainers", "pieces"), [(1, 8), (2, 16), (4, 20), (100, 20)])
+@pytest.mark.parametrize(("trainers", "pieces"), [(1, 8), (2, 16), (4, 21), (100, 21)])
 def test_sizes_left_open(trainers: int, pieces: int, tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
-        file.truncate(20 << 20)
+        file.truncate((20 << 20) + 5)
     data = Log(Data(), Features(), [tmp_path / "a"])
     assert len(data.cut(0, trainers=trainers)) == pieces
 

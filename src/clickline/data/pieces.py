@@ -58,7 +58,7 @@ def cut(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> lis
     files = find(paths, options=data.storage)
     sizes = [file.size for file in files]
     if not piece_bytes:
-        wanted = sum(size or 0 for size in sizes) // (_PIECES_PER_TRAINER * trainers)
+        wanted = -(-sum(size or 0 for size in sizes) // (_PIECES_PER_TRAINER * trainers))
         piece_bytes = min(max(wanted, _SMALLEST), _LARGEST)
     pieces: list[Piece] = []
     for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
