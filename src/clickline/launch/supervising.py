@@ -158,7 +158,7 @@ class Supervisor:
             time.sleep(_LOOK_EVERY)
 
     def _bury(self) -> list[Ending]:
-        """Note who has died; those who may start again wait for it, the other deaths are given back: they end it all."""
+        """Note who has died; those who may start again wait; other deaths are given back: they end it all."""
         fatal = []
         for process in self._processes:
             code = process.ended()
