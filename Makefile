@@ -32,6 +32,7 @@ native-test: $(VENV)/installed
 reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference
 	$(BIN)/python -m clickline.cli.reference docs/reference
+	$(BIN)/python -m clickline.launch.variables docs/reference
 
 $(VENV)/installed: constraints.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -14,18 +14,8 @@ from typing import Any
 import typer.main
 
 from clickline.cli import EXIT_CODES, app
+from clickline.launch.endings import MEANINGS
 
-_MEANINGS = {
-    0: "Done.",
-    1: "Something failed that is none of the below.",
-    2: "Wrong usage: an unknown verb or option, or one is missing.",
-    3: "The job is wrong.",
-    4: "The data cannot be read, or too much of it is malformed.",
-    5: "The model cannot be built, or does not fit the job.",
-    6: "A checkpoint is missing, damaged, or of another job.",
-    7: "Another process of the job cannot be reached, refuses us, or has failed.",
-    130: "Interrupted, by Ctrl+C as a rule.",
-}
 _HEAD = """\
 # The command line
 
@@ -45,7 +35,7 @@ becomes `{"error": {"type": …, "message": …, "exit_code": …}}` there, for 
 
 def page() -> str:
     """The reference as Markdown."""
-    codes = "".join(f"| {code} | {name} | {_MEANINGS[code]} |\n" for code, name in EXIT_CODES.items())
+    codes = "".join(f"| {code} | {name} | {MEANINGS[code]} |\n" for code, name in EXIT_CODES.items())
     return _HEAD + codes + "".join(_verbs(typer.main.get_command(app), "clickline"))
 
 

@@ -1,0 +1,69 @@
+"""Where processes listen: `unix:/path/to.sock` or `tcp:HOST:PORT`, an IPv6 host in brackets.
+
+The older stack wrote HOST:PORT, or HOST alone with the port in a variable of its own; both are understood.
+"""
+
+from __future__ import annotations
+
+from clickline.errors import JobError
+
+_EXAMPLE = "write tcp:10.0.0.1:6174 or unix:/run/clickline/ps0.sock"
+
+
+def address_of(text: str, *, source: str, port: int | None = None) -> str:
+    """An address in full. `source` is the variable that it came from, for messages; `port` is for a host alone."""
+    text = text.strip()
+    if text.startswith("unix:"):
+        if not text.startswith("unix:/"):
+            raise JobError(f"{source}: '{text}' must have an absolute path; {_EXAMPLE}.")
+        return text
+    host, found = _split(text.removeprefix("tcp:"), source=source)
+    number = port if found is None else found
+    if not host or number is None:
+        raise JobError(f"{source}: '{text}' lacks a {'port' if host else 'host'}; {_EXAMPLE}.")
+    return tcp(host, number, source=source)
+
+
+def tcp(host: str, port: int, *, source: str) -> str:
+    """A TCP address in full."""
+    if not 1 <= port <= 65535:
+        raise JobError(f"{source}: port {port} is not between 1 and 65535.")
+    return f"tcp:[{host}]:{port}" if ":" in host else f"tcp:{host}:{port}"
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of a TCP address in full; the host without brackets."""
+    host, _, port = address.removeprefix("tcp:").rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def addresses_of(text: str, *, source: str, port: int | None = None) -> list[str]:
+    """A comma-separated list. Hosts alone get `port`; a host that comes again gets the next one."""
+    found: list[str] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        address = address_of(part, source=source, port=port)
+        alone = not part.startswith("unix:") and _split(part.removeprefix("tcp:"), source=source)[1] is None
+        while alone and address in found:
+            host, number = host_and_port(address)
+            address = tcp(host, number + 1, source=source)
+        if address in found:
+            raise JobError(f"{source} names {part} twice.")
+        found.append(address)
+    return found
+
+
+def _split(text: str, *, source: str) -> tuple[str, int | None]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket:
+            raise JobError(f"{source}: '{text}' opens a bracket and does not close it; {_EXAMPLE}.")
+    elif text.count(":") > 1:  # IPv6, without brackets and so without a port
+        return text, None
+    else:
+        host, _, rest = text.partition(":")
+        rest = f":{rest}" if rest else ""
+    if not rest:
+        return host, None
+    if not rest[1:].isdigit():
+        raise JobError(f"{source}: '{text}' has no number for a port; {_EXAMPLE}.")
+    return host, int(rest[1:])

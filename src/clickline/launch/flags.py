@@ -1,0 +1,76 @@
+"""Flags of the older communicator: those that mean something here become overrides, the others are reported as dead.
+
+They are weaker than --set and stronger than the job file: who exports them means this run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from clickline.errors import JobError
+
+LIVE = {
+    "FLAGS_communicator_max_merge_var_num": "cluster.agree.merge",
+    "FLAGS_communicator_send_queue_size": "cluster.agree.send_queue",
+    "FLAGS_communicator_min_send_grad_num_before_recv": "cluster.agree.dense_every",
+    "FLAGS_communicator_geo_need_push_nums": "cluster.agree.geo_steps",
+    "FLAGS_geo_sgd_need_push_nums": "cluster.agree.geo_steps",
+    "geo_sgd_need_push_nums": "cluster.agree.geo_steps",
+    "FLAGS_rpc_deadline": "cluster.deadline",
+    "FLAGS_worker_update_interval_secs": "cluster.evict_after",
+}
+"""The key of the job that each sets."""
+MILLISECONDS = {"FLAGS_rpc_deadline"}
+DEAD = {
+    "FLAGS_communicator_max_send_grad_num_before_recv": "the older stack never read it either, but …min_send…",
+    "FLAGS_communicator_fake_rpc": "was never read by the older stack either",
+    "FLAGS_communicator_thread_pool_size": "each request has its own connection and thread",
+    "FLAGS_communicator_independent_recv_thread": "rows are always pulled ahead; cluster.agree.prefetch says how far",
+    "FLAGS_communicator_send_wait_times": "a sender waits for gradients, not for a count of rounds",
+    "FLAGS_communicator_is_sgd_optimizer": "how gradients merge does not depend on the optimizer",
+    "FLAGS_communicator_merge_sparse_grad": "gradients of one row are always merged before they are sent",
+    "FLAGS_communicator_merge_sparse_bucket": "gradients of one row are always merged before they are sent",
+    "FLAGS_rpc_retry_times": "requests are tried again for cluster.retry_for seconds, however often that is",
+    "FLAGS_rpc_retry_bind_port": "a port that is taken is an error at once",
+    "FLAGS_rpc_send_thread_num": "each request has its own connection and thread",
+    "FLAGS_rpc_get_thread_num": "each request has its own connection and thread",
+    "FLAGS_rpc_prefetch_thread_num": "each request has its own connection and thread",
+}
+"""Why each has no effect."""
+_PREFIXES = ("FLAGS_communicator_", "FLAGS_rpc_", "FLAGS_geo_")
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    overrides: list[str]
+    """KEY=VALUE, as for --set."""
+    dead: dict[str, str]
+    """For each flag that is set and has no effect, why."""
+
+    def report(self) -> str:
+        """What to tell the user once; empty if there is nothing to tell."""
+        return "\n".join(f"{name} has no effect: {reason}" for name, reason in self.dead.items())
+
+
+def older_flags(environ: Mapping[str, str] | None = None) -> Flags:
+    """What the flags in the environment come to."""
+    env = os.environ if environ is None else environ
+    overrides = []
+    for name, key in LIVE.items():
+        if text := env.get(name, "").strip():
+            overrides.append(f"{key}={_value(name, text)}")
+    dead = {name: reason for name, reason in DEAD.items() if name in env}
+    for name in sorted(env):
+        if name.startswith(_PREFIXES) and name not in LIVE and name not in DEAD:
+            dead[name] = "it is not known here"
+    return Flags(overrides, dead)
+
+
+def _value(name: str, text: str) -> str:
+    try:
+        number = int(text)
+    except ValueError:
+        raise JobError(f"{name}: '{text}' must be a whole number.") from None
+    return f"{number / 1000:g}" if name in MILLISECONDS else str(number)

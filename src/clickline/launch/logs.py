@@ -1,0 +1,71 @@
+"""One line format for the logs of all processes: `2026-01-02T03:04:05.678 INFO pserver.0 text`, time in UTC.
+
+UTC, so that logs of several machines merge, and no hour comes twice in autumn. Lines that do not begin with a time, as
+of a traceback, belong to the line before them. A process writes to stderr; who started it decides where that goes.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import re
+import sys
+import time
+from pathlib import Path
+
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} ")
+STAMP_LENGTH = 23
+_BLOCK = 1 << 16
+
+
+class _Lines(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03d"
+
+
+def set_up(role: str, rank: int, *, level: int = logging.INFO) -> None:
+    """Send this process's log to stderr, warnings and crashes of native code included."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines(f"%(asctime)s %(levelname)s {role}.{rank} %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level, force=True)
+    logging.captureWarnings(True)
+    if sys.stderr is sys.__stderr__:  # else a test holds it, and it may have no file behind it
+        faulthandler.enable()
+
+
+def line(name: str, text: str, *, level: str = "INFO") -> str:
+    """A line as `set_up` would write it, for who has no logger of that name."""
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    return f"{stamp}.{int(now % 1 * 1000):03d} {level} {name} {text}\n"
+
+
+def stamp_of(text: bytes) -> str:
+    """The time that a line begins with; empty if it begins with none."""
+    return text[:STAMP_LENGTH].decode("ascii") if _STAMP.match(text) else ""
+
+
+def tail(path: Path, lines: int, *, since: int = 0) -> list[str]:
+    """The last lines of a file, as far back as byte `since`. A file that is not there has none."""
+    return [text.decode("utf-8", "replace") for text in last_lines(path, lines, since=since)[0]]
+
+
+def last_lines(path: Path, lines: int, *, since: int = 0) -> tuple[list[bytes], int]:
+    """The last whole lines, read from the end, and the position after what was read: where following goes on."""
+    try:
+        with path.open("rb") as file:
+            end = start = file.seek(0, 2)
+            content = b""
+            # one line more than asked for, since the first may be cut
+            while start > since and content.count(b"\n") <= lines:
+                step = min(_BLOCK, start - since)
+                start -= step
+                file.seek(start)
+                content = file.read(step) + content
+    except FileNotFoundError:
+        return [], 0
+    split = content.split(b"\n")
+    if split and not split[-1]:
+        split.pop()
+    return (split[-lines:] if lines else []), end

@@ -1,0 +1,121 @@
+"""One supervised process: in a session of its own, its output in its log, and nothing of it left when it has ended.
+
+A process's end is noticed before it is reaped: while it is a zombie its number cannot be given to another, so what it
+left behind in its group can be killed without hitting a stranger.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from clickline.errors import PeerError
+from clickline.launch.child import LAUNCHER
+from clickline.launch.logs import line, tail
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What to run, and as whom."""
+
+    role: str
+    rank: int
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    """Added to our own environment."""
+    log: Path
+    """stdout and stderr are appended to it."""
+    restart: bool = True
+    """Whether it may be started again when it dies."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}.{self.rank}"
+
+
+class Process:
+    """A spec and, at any time, at most one process that runs it."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.state = "new"
+        """new, running, waiting (to be started again), done, failed or stopped."""
+        self.starts = self.deaths = 0
+        self.starts_again = 0.0
+        """When, by the monotonic clock; while waiting."""
+        self.reason = ""
+        """Of its last end, in words."""
+        self.since = time.time()
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._log_from = 0
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._popen is None else self._popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._popen is not None
+
+    def enter(self, state: str) -> None:
+        """Note the new state and when it began."""
+        self.state, self.since = state, time.time()
+
+    def start(self) -> None:
+        """Run it. Raises PeerError if the program is not there."""
+        spec = self.spec
+        spec.log.parent.mkdir(parents=True, exist_ok=True)
+        with spec.log.open("ab") as log:
+            log.write(line("launcher", f"starts {spec.name}").encode())
+            log.flush()
+            self._log_from = log.tell()
+            try:
+                self._popen = subprocess.Popen(  # noqa: S603  (our own argv, no shell)
+                    list(spec.argv),
+                    env={**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl+C is for us, who then stop all in order
+                )
+            except OSError as error:
+                self.enter("failed")
+                raise PeerError(f"{spec.name} cannot be started: {spec.argv[0]}: {error.strerror}") from None
+        self.starts += 1
+        self.enter("running")
+
+    def ended(self) -> int | None:
+        """Its return code, once, when it has ended; its group is then gone too, and no zombie is left."""
+        if self._popen is None:
+            return None
+        try:
+            if os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+        except ChildProcessError:
+            pass  # reaped by somebody else; Popen knows what to make of it
+        self.kill()
+        code = self._popen.wait()
+        self._popen = None
+        return code
+
+    def terminate(self) -> None:
+        """Ask it to stop. It alone: how what it started itself is to stop is its affair."""
+        if self._popen is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._popen.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it and whatever it started."""
+        if self._popen is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def last_words(self, lines: int) -> list[str]:
+        """The end of its log, no further back than its last start."""
+        return tail(self.spec.log, lines, since=self._log_from)

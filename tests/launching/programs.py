@@ -1,0 +1,54 @@
+"""Small programs that behave as a supervisor must expect, and a supervisor over them. Real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from clickline.launch.supervising import Spec
+
+SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
+IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
+DIES_WITH_PARENT = "from clickline.launch.child import live_no_longer_than_parent as l; l(); " + SLEEPS
+HAS_A_CHILD = (
+    "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    "print('child', p.pid, flush=True); "
+)
+
+
+def fails(code: int, *, says: str = "last words") -> str:
+    return f"import sys; print({says!r}, flush=True); sys.exit({code})"
+
+
+def spec(directory: Path, program: str, *, role: str = "trainer", rank: int = 0, restart: bool = True) -> Spec:
+    log = directory / "logs" / f"{role}.{rank}.log"
+    return Spec(role=role, rank=rank, argv=[sys.executable, "-c", program], env={}, log=log, restart=restart)
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def exists(pid: int) -> bool:
+    """Whether it is in the process table, be it as a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until(true: Callable[[], object], *, seconds: float = 20.0, doing: Callable[[], object] = lambda: None) -> None:
+    """Wait for something, at most so long."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited in vain"
+        doing()
+        time.sleep(0.02)
