@@ -77,7 +77,7 @@ class Block:
     @torch.no_grad()
     def add(self, difference: Tensor) -> None:
         """Move by a difference that a trainer found on its own copy. The caller holds the lock."""
-        self._parameter += difference
+        self._parameter.add_(difference)
         self.steps += 1
         self._average.follow(self.steps)
 

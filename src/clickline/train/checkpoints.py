@@ -183,9 +183,9 @@ def load_tables(
     """Load rows of some buckets, however many processes wrote them."""
     found: dict[str, list[str]] = {}
     for file in sorted(checkpoint.manifest["files"]):
-        name = _TABLE.fullmatch(file)
-        if name is not None:
-            found.setdefault(name[1], []).append(file)
+        match = _TABLE.fullmatch(file)
+        if match is not None:
+            found.setdefault(match[1], []).append(file)
     if found.keys() != tables.keys():
         raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
     for name, table in tables.items():

@@ -104,6 +104,12 @@ class Journal:
             numbers = {f"{kind}/{name}": float(v) for name, v in figures.items() if isinstance(v, int | float)}
             self._events.scalars(step=step, values=numbers)
 
+    def rewind(self, step: int) -> None:
+        """Drop the lines after a step, which will be taken again."""
+        self._lines.close()
+        self._forget_after(step)
+        self._lines = self._path.open("a", encoding="utf-8")
+
     def close(self) -> None:
         self._lines.close()
         if self._events is not None:

@@ -6,7 +6,7 @@ takes the same way as far as forward, and never changes a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,10 +20,9 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
-from clickline.models.embeddings import Fields
-from clickline.models.registry import build_model
 from clickline.ps.averages import Average
 from clickline.ps.optimizers import dense_optimizer
+from clickline.train.building import build
 from clickline.train.sparse import Pulled, SparseSide
 
 Tag = TypeVar("Tag")
@@ -42,17 +41,9 @@ class Learner:
     """Everything that changes while training, with the steps that change it."""
 
     def __init__(self, *, job: Job, schema: Schema, threads: int) -> None:
-        torch.manual_seed(job.seed)
-        fields = Fields(
-            slots=tuple(slot.name for slot in schema.slots),
-            pooling=tuple(slot.pooling for slot in schema.slots),
-            dense=schema.dense_width,
-            labels=tuple(schema.labels),
-            keys_of=tuple(slot.keys_of or "" for slot in schema.slots),
-        )
         self.job = job
         self.schema = schema
-        self.model = build_model(job.model, fields)
+        self.model = build(job, schema)
         self.sparse = SparseSide(embeddings=self.model.embeddings, schema=schema, job=job, threads=threads)
         self.optimizer = dense_optimizer(self.model, job.train.optimizer)
         self.average = Average(self.model, keep=job.train.average)
@@ -109,21 +100,12 @@ class Learner:
 
     def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
         self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
-        weight = len(batch) if batch.weights is None else float(batch.weights.sum())
-        self.sparse.push(pulled, tick=self.tick, weight=weight)
+        self.sparse.push(pulled, tick=self.tick, weight=weight_of(batch))
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()
         logits = self.model(self.sparse.inputs(batch, pulled))
-        labels = torch.from_numpy(batch.labels)
-        shaped = labels[:, 0] if logits.dim() == 1 else labels
-        if logits.shape != shaped.shape:
-            raise ModelError(
-                f"{type(self.model).__name__}.forward gave logits of shape {tuple(logits.shape)}; "
-                f"{tuple(shaped.shape)} was expected for {len(batch)} rows and labels {', '.join(self.schema.labels)}"
-            )
-        weights = None if batch.weights is None else torch.from_numpy(batch.weights)
-        loss = weighted_loss(logits, shaped, weights)
+        loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         clip = self.job.train.optimizer.clip
@@ -132,13 +114,7 @@ class Learner:
         self.optimizer.step()
         self.step += 1
         self.average.follow(self.step)
-        value = float(loss.detach())
-        if not np.isfinite(value):
-            raise ModelError(
-                f"loss is {value} at step {self.step}: training diverged; lower train.optimizer.learning_rate or "
-                "tables.*.optimizer.learning_rate, or set their clip"
-            )
-        return Learned(value, logits.detach().reshape(len(batch), -1).numpy())
+        return learned_from(loss, logits, step=self.step)
 
     @property
     def evicts(self) -> bool:
@@ -184,6 +160,34 @@ class Learner:
         torch.set_rng_state(tensors["random.torch"])
         self.step = step
         self.tick = int(tensors["tick"])
+
+
+def weight_of(batch: Batch) -> float:
+    """What a batch's mean is a mean over."""
+    return len(batch) if batch.weights is None else float(batch.weights.sum())
+
+
+def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, labels: Sequence[str]) -> torch.Tensor:
+    """What a batch's predictions are to be made smaller by."""
+    wanted = torch.from_numpy(batch.labels)
+    shaped = wanted[:, 0] if logits.dim() == 1 else wanted
+    if logits.shape != shaped.shape:
+        raise ModelError(
+            f"{type(model).__name__}.forward gave logits of shape {tuple(logits.shape)}; "
+            f"{tuple(shaped.shape)} was expected for {len(batch)} rows and labels {', '.join(labels)}"
+        )
+    return weighted_loss(logits, shaped, None if batch.weights is None else torch.from_numpy(batch.weights))
+
+
+def learned_from(loss: torch.Tensor, logits: torch.Tensor, *, step: int) -> Learned:
+    """A step's figures, or an error if it has diverged."""
+    value = float(loss.detach())
+    if not np.isfinite(value):
+        raise ModelError(
+            f"loss is {value} at step {step}: training diverged; lower train.optimizer.learning_rate or "
+            "tables.*.optimizer.learning_rate, or set their clip"
+        )
+    return Learned(value, logits.detach().reshape(len(logits), -1).numpy())
 
 
 def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:

@@ -1,0 +1,104 @@
+"""Training by as many processes as the job wants, on this machine: started, watched, and gone when it is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import fields
+from pathlib import Path
+
+from clickline.config import Job
+from clickline.errors import JobError
+from clickline.launch.child import stopped_by_signals
+from clickline.launch.local import coordinator_address, local_specs, private_sockets
+from clickline.launch.supervising import Supervisor
+from clickline.train import api
+from clickline.train.api import Result
+from clickline.train.cluster.coordinating import Coordinator
+from clickline.train.cluster.processes import open_coordinator
+from clickline.train.watching import Silent, Watcher
+
+JOB_FILE = "job.json"
+
+
+def train_job(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Train a job in `output/name` and test it, the way it names.
+
+    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    """
+    way = job.way
+    if way == "single":
+        return api.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+    if job.cluster.pservers == 0:
+        raise JobError(f"strategy {way} needs parameter servers: set cluster.pservers to at least 1")
+    return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
+
+
+def _train_on_servers(
+    job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+) -> Result:
+    directory = Path(job.output) / job.name
+    token = secrets.token_hex(32)
+    with stopped_by_signals(), private_sockets() as sockets:
+        coordinator = open_coordinator(
+            job,
+            directory=directory,
+            address=coordinator_address(job, sockets=sockets),
+            token=token.encode(),
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher,
+        )
+        try:
+            job_file = directory / JOB_FILE
+            job_file.write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+            specs = local_specs(
+                job,
+                job_file=job_file,
+                directory=directory,
+                sockets=sockets,
+                token=token,
+                coordinator=coordinator.address,
+            )
+            with Supervisor(specs, restarts=job.cluster.restarts, on_event=watcher.say) as supervisor:
+                found = coordinator.run(look=_Looking(supervisor, coordinator))
+                coordinator.dismiss()
+                supervisor.wait()
+        finally:
+            coordinator.close()
+    result = Result(**{field.name: found[field.name] for field in fields(Result)})
+    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
+    (directory / "result.json").write_text(text + "\n", encoding="utf-8")
+    return result
+
+
+class _Looking:
+    """Looks after the processes, and tells the coordinator of deaths before it would have missed anybody."""
+
+    def __init__(self, supervisor: Supervisor, coordinator: Coordinator) -> None:
+        self._supervisor, self._coordinator = supervisor, coordinator
+        self._told = 0
+
+    def __call__(self) -> None:
+        try:
+            self._supervisor.poll()
+        finally:
+            for ending in self._supervisor.endings[self._told :]:
+                role, _, rank = ending.name.rpartition(".")
+                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}")
+                self._told += 1
+
+
+def in_a_rank() -> bool:
+    """Whether torchrun, or something like it, has started this process as one of several."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ

@@ -1,0 +1,1 @@
+"""Many processes train one model: a coordinator, parameter servers, trainers."""

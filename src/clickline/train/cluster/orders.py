@@ -1,0 +1,99 @@
+"""What the coordinator asks of all parameter servers at once, and how their parts become one checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from clickline import _native
+from clickline.config import Job
+from clickline.data.schema import Schema
+from clickline.ps.dense import Flat
+from clickline.ps.messages import pack, unpack
+from clickline.train import checkpoints
+from clickline.train.building import build
+
+_LONG = 3600.0
+"""Seconds that a server may take to save or load."""
+
+
+class Orders:
+    """A way to every server. Calls wait for a server that is being restarted, as long as the job's patience lasts."""
+
+    def __init__(self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int) -> None:
+        self._job = job
+        self._schema = schema
+        self.servers = len(addresses)
+        self._lane = _native.Lane(
+            addresses,
+            token=token,
+            job=job.name,
+            name="coordinator.0",
+            client=client,
+            lane=9,
+            deadline=job.cluster.deadline,
+            retry_for=job.cluster.retry_for,
+        )
+
+    def moved(self, server: int, address: str) -> None:
+        """A server came back somewhere else."""
+        self._lane.set_address(server, address)
+
+    def all(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Order all servers something, and wait for all of them."""
+        bodies = [pack(facts or {}) for _ in range(self.servers)]
+        return [unpack(reply)[0] for reply in self._lane.call(op, bodies, deadline=_LONG)]
+
+    def progress(self, *, forget: list[int], client: int = 0) -> dict[int, tuple[int, int]]:
+        """Rows that pushes of each lease have covered: at the server that is least far, and at the one that is farthest."""
+        found: dict[int, list[int]] = {}
+        for reply in self.all("progress", {"forget": forget, "client": client}):
+            for lease, rows in reply["progress"]:
+                found.setdefault(lease, []).append(rows)
+        return {lease: (min(rows) if len(rows) == self.servers else 0, max(rows)) for lease, rows in found.items()}
+
+    def save(self, directory: Path, *, facts: dict[str, Any], buffers: dict[str, Any]) -> checkpoints.Checkpoint:
+        """Have every server write its part, and make one checkpoint of them. Trainers have paused."""
+        aside = checkpoints.begin(directory, step=facts["step"])
+        try:
+            bodies = [pack({"aside": str(aside)}) for _ in range(self.servers)]
+            replies = [unpack(reply) for reply in self._lane.call("save", bodies, deadline=_LONG)]
+            files: dict[str, Any] = {}
+            for said, _ in replies:
+                files |= said["files"]
+            sequences = {str(part): said["sequences"] for part, (said, _) in enumerate(replies)}
+            tensors = self._dense([arrays for _, arrays in replies], buffers)
+            tensors["steps"] = torch.tensor(max(said["steps"] for said, _ in replies))
+            tensors["tick"] = torch.tensor(facts.get("tick", 0))
+            return checkpoints.finish(aside, facts={**facts, "sequences": sequences}, tensors=tensors, tables=files)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+    def _dense(self, parts: list[dict[str, Any]], buffers: dict[str, Any]) -> dict[str, torch.Tensor]:
+        """The servers' blocks side by side, by the names of the parameters."""
+        model = build(self._job, self._schema)
+        flat = Flat(model)
+        named = {f"model.{name}": torch.from_numpy(np.array(value)) for name, value in buffers.items()}
+        for name, tensor in model.named_buffers():
+            named.setdefault(f"model.{name}", tensor)
+        for key in parts[0]:
+            pieces = [torch.from_numpy(np.array(part[key])) for part in parts]
+            if pieces[0].dim() == 0:
+                whole = dict.fromkeys(flat.named(flat.values), pieces[0])
+            else:
+                whole = flat.named(torch.cat(pieces))
+            prefix = {"value": "model.{}", "average": "average.{}"}.get(
+                key, "optimizer.{}." + key.removeprefix("state.")
+            )
+            named |= {prefix.format(name): tensor.clone() for name, tensor in whole.items()}
+        named["random.torch"] = torch.get_rng_state()
+        return named
+
+    def close(self) -> None:
+        self._lane.cancel()
+        self._lane.close()

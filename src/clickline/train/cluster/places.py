@@ -1,0 +1,29 @@
+"""Where a process of a job stands among the others: what it must be told before it can say anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Place(Protocol):
+    """As whoever starts the processes knows it; `launch.environment` reads one from the environment."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def pservers(self) -> list[str]: ...
+    @property
+    def coordinator(self) -> str: ...
+    @property
+    def token(self) -> bytes: ...
+    @property
+    def bind(self) -> str: ...
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def hosts_coordinator(self) -> bool: ...
+    @property
+    def coordinator_bind(self) -> str: ...

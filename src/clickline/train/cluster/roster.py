@@ -1,0 +1,100 @@
+"""Who takes part: every process that joined, when it was last heard of, and what it said.
+
+Slow is not dead: a silent process is first reported as slow, and given up only much later, or when whoever started it says
+that it is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from clickline.config.cluster import Cluster
+
+
+@dataclass
+class Peer:
+    """A process that joined."""
+
+    role: str
+    rank: int
+    client: int
+    address: str
+    heard: float
+    ready: bool = False
+    """Servers: has loaded what it should serve."""
+    state: str = "well"
+    """well, slow, or dead."""
+    stats: dict[str, Any] = field(default_factory=dict)
+    pid: int = 0
+    host: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}.{self.rank}"
+
+
+class Roster:
+    """All peers by client number. Not locked: its owner is."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.peers: dict[int, Peer] = {}
+
+    def add(self, facts: dict[str, Any]) -> tuple[Peer, Peer | None]:
+        """A process that introduces itself, and the one of the same name that it replaces, if any."""
+        known = self.peers.get(facts["client"])
+        old = self.named(facts["role"], facts["rank"])
+        peer = known or Peer(facts["role"], facts["rank"], facts["client"], facts["address"], time.monotonic())
+        peer.heard, peer.state, peer.address = time.monotonic(), "well", facts["address"]
+        peer.pid, peer.host = facts["pid"], facts["host"]
+        if old is not None and old is not peer:
+            del self.peers[old.client]
+        self.peers[peer.client] = peer
+        return peer, old if old is not peer else None
+
+    def named(self, role: str, rank: int) -> Peer | None:
+        return next((p for p in self.peers.values() if (p.role, p.rank) == (role, rank)), None)
+
+    def hear(self, client: int, stats: dict[str, Any]) -> Peer | None:
+        peer = self.peers.get(client)
+        if peer is None or peer.state == "dead":
+            return None
+        peer.heard, peer.stats, peer.state = time.monotonic(), stats, "well"
+        return peer
+
+    def live(self, role: str) -> list[Peer]:
+        """By rank."""
+        return sorted((p for p in self.peers.values() if p.role == role and p.state != "dead"), key=lambda p: p.rank)
+
+    def watch(self) -> tuple[list[Peer], list[Peer]]:
+        """Those that have just become slow, and those that have just been silent for too long."""
+        slow, dead = [], []
+        for peer in self.peers.values():
+            silent = time.monotonic() - peer.heard
+            if peer.state == "well" and silent > self._cluster.warn_after:
+                peer.state = "slow"
+                slow.append(peer)
+            elif peer.state == "slow" and silent > self._cluster.evict_after:
+                peer.state = "dead"
+                dead.append(peer)
+        return slow, dead
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """For those who watch."""
+        now = time.monotonic()
+        return [
+            {
+                "role": p.role,
+                "rank": p.rank,
+                "name": p.name,
+                "state": p.state if p.ready or p.role != "pserver" else "joining",
+                "silent": round(now - p.heard, 1),
+                "pid": p.pid,
+                "host": p.host,
+                "address": p.address,
+                **p.stats,
+            }
+            for p in sorted(self.peers.values(), key=lambda p: (p.role, p.rank))
+        ]

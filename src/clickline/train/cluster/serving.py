@@ -1,0 +1,237 @@
+"""The parameter server: its buckets of every sparse table, its block of the dense parameters, and the rules they learn by.
+
+Rows travel natively, past this file: `PULL` and `PUSH` go straight to the tables. What comes here are a few calls for each step
+(dense parameters, a synchronous step, an exchange of copies) and the coordinator's orders.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clickline import _native
+from clickline.config import Job
+from clickline.data.schema import Schema
+from clickline.errors import PeerError
+from clickline.ps.dense import Block, Flat, block_of
+from clickline.ps.messages import pack, unpack
+from clickline.ps.tables import build_tables, owned_buckets, settings_of
+from clickline.train import checkpoints
+from clickline.train.building import build
+from clickline.train.cluster.rounds import Rounds
+
+log = logging.getLogger("clickline.pserver")
+Arrays = dict[str, NDArray[Any]]
+
+
+class ParameterServer:
+    """One of `parts` servers. It answers from the start; tables open once the coordinator has told it what to load."""
+
+    def __init__(self, *, job: Job, part: int, parts: int, address: str, token: bytes) -> None:
+        self.job, self.part, self.parts = job, part, parts
+        self.tables: dict[str, _native.Table] = {}
+        self.block: Block | None = None
+        self.rounds: Rounds | None = None
+        self._schema: Schema | None = None
+        self._ready = threading.Event()
+        self.stopped = threading.Event()
+        self.wire = _native.WireServer(
+            address, token=token, job=job.name, name=f"pserver.{part}", handler=self._handle, once=True
+        )
+
+    def set_up(self, schema: Schema) -> None:
+        """Know what rows mean; the model can be built from here on."""
+        self._schema = schema
+
+    def load(self, checkpoint: str | None, *, generation: int, warm: str | None = None) -> None:
+        """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed."""
+        schema = self._schema
+        if schema is None:
+            raise PeerError(f"pserver.{self.part} was told to load before it knew the schema")
+        model = build(self.job, schema)
+        flat = Flat(model)
+        first, last = block_of(len(flat.values), part=self.part, parts=self.parts)
+        job = self.job
+        block = Block(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
+        tables = build_tables(embeddings=model.embeddings, tables=job.tables, slots=schema.slots, seed=job.seed)
+        start = checkpoint or warm
+        if start is not None:
+            found = checkpoints.read(Path(start))
+            checkpoints.load_tables(found, tables, buckets=owned_buckets(part=self.part, parts=self.parts))
+            tensors, steps = vectors(checkpoints.dense_tensors(found), flat)
+            if checkpoint is None:
+                tensors, steps = {name: tensors[name] for name in ("value", "average")}, 0
+            block.restore({name: t[first:last] if t.dim() else t for name, t in tensors.items()}, steps=steps)
+            kept = found.manifest.get("sequences", {}).get(str(self.part), []) if checkpoint else []
+            if not self.wire.sequences():  # else this server has lived on, and knows better than a checkpoint
+                self.wire.restore_sequences([(client, lane, last) for client, lane, last in kept])
+        for number, table in enumerate(tables.values()):
+            self.wire.add_table(number, table)
+        self.tables, self.block = tables, block
+        self._embeddings = model.embeddings
+        if self.rounds is not None:
+            self.rounds.abandon()
+        self.rounds = Rounds(list(tables.values()), block, generation=generation)
+        self._ready.set()
+        self.wire.open()
+        log.info("generation %d: %s", generation, "a fresh model" if start is None else f"loaded {start}")
+
+    @property
+    def generation(self) -> int:
+        return 0 if self.rounds is None else self.rounds.generation
+
+    def stats(self) -> dict[str, Any]:
+        """For the coordinator and whoever watches."""
+        counters = dict(self.wire.counters())
+        pushes = max(counters.get("pushes", 0), 1)
+        return {
+            "tables": {name: len(table) for name, table in self.tables.items()},
+            "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "staleness": counters.get("staleness_sum", 0) / pushes,
+            "counters": counters,
+        }
+
+    def close(self) -> None:
+        self.stopped.set()
+        if self.rounds is not None:
+            self.rounds.abandon()
+        self.wire.close()
+
+    def _handle(self, client: str, number: int, op: str, body: memoryview) -> list[Any]:
+        action = getattr(self, f"_do_{op}", None)
+        if action is None:
+            raise PeerError(f"pserver.{self.part} knows no {op!r}")
+        facts, arrays = unpack(body)
+        if op != "load":
+            while not self._ready.wait(1.0):
+                if self.stopped.is_set():
+                    raise PeerError(f"pserver.{self.part} is stopping")
+        reply: list[Any] = action(facts, arrays)
+        return reply
+
+    # What trainers ask
+
+    def _do_dense(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Learn from a gradient, or move by a difference, or neither; answer with values if they are wanted."""
+        block = self._block()
+        with block.lock:
+            if "gradient" in arrays:
+                block.learn(torch.from_numpy(arrays["gradient"].copy()))
+            if "difference" in arrays:
+                block.add(torch.from_numpy(arrays["difference"].copy()))
+            wanted = {"values": block.values, "average": block.average}.get(facts.get("want", ""))
+            out = {} if wanted is None else {"values": wanted.numpy().copy()}
+        return pack({"steps": block.steps}, out)
+
+    def _do_sync(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        rounds, block = self._rounds(), self._block()
+        if not rounds.contribute(facts, arrays):
+            return pack({"generation": self._rounds().generation})
+        with block.lock:
+            return pack({"step": facts["step"]}, {"values": block.values.numpy().copy()})
+
+    def _do_leave_round(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        self._rounds().leave(facts["rank"], generation=facts["generation"])
+        return pack({})
+
+    def _do_rows(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Whole rows, for a trainer that keeps a copy."""
+        table = self._table(facts["table"])
+        return pack({}, {"rows": table.read_whole(arrays["keys"])})
+
+    def _do_geo(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Take what a trainer's copy of some rows has moved by; answer with what they are now."""
+        table, keys = self._table(facts["table"]), arrays["keys"]
+        columns = (arrays[name] for name in ("rows", "shows", "clicks", "slots"))
+        table.add_whole(keys, *columns, tick=facts["tick"])
+        return pack({}, {"rows": table.read_whole(keys)})
+
+    # What the coordinator orders
+
+    def _do_load(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        self._ready.clear()
+        self.wire.shut()
+        self.load(facts["checkpoint"], generation=facts["generation"], warm=facts["warm"])
+        return pack({})
+
+    def _do_round(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        self._rounds().begin(facts["ranks"])
+        return pack({})
+
+    def _do_save(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Write this server's part of a checkpoint. Nothing is under way: trainers have paused."""
+        block = self._block()
+        self.wire.shut()
+        try:
+            files = checkpoints.write_tables(Path(facts["aside"]), self.tables, part=self.part, parts=self.parts)
+            with block.lock:
+                tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
+        finally:
+            self.wire.open()
+        sequences = [list(entry) for entry in self.wire.sequences()]
+        return pack({"files": files, "steps": block.steps, "sequences": sequences}, tensors)
+
+    def _do_epoch(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Begin another epoch: rows that the job restarts learn anew."""
+        for name, table in self.tables.items():
+            if settings_of(self._embeddings[name], self.job.tables).restart_epochs:
+                table.reset()
+        return pack({})
+
+    def _do_sweep(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        return pack({"evicted": sum(t.evict(facts["tick"], self.job.tables.count_decay) for t in self.tables.values())})
+
+    def _do_progress(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """How far each lease's pushes have come; forgets what is no longer asked about."""
+        if facts.get("forget"):
+            self.wire.forget_progress(facts["forget"])
+        if facts.get("client"):
+            self.wire.forget(facts["client"])
+        return pack({"progress": [list(entry) for entry in self.wire.progress()]})
+
+    def _do_stats(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        return pack(self.stats())
+
+    def _block(self) -> Block:
+        if self.block is None:
+            raise PeerError(f"pserver.{self.part} has loaded nothing yet")
+        return self.block
+
+    def _rounds(self) -> Rounds:
+        if self.rounds is None:
+            raise PeerError(f"pserver.{self.part} has loaded nothing yet")
+        return self.rounds
+
+    def _table(self, number: int) -> _native.Table:
+        tables = list(self.tables.values())
+        if not 0 <= number < len(tables):
+            raise PeerError(f"pserver.{self.part} has {len(tables)} tables, no number {number}")
+        return tables[number]
+
+
+def vectors(tensors: dict[str, torch.Tensor], flat: Flat) -> tuple[dict[str, torch.Tensor], int]:
+    """A checkpoint's dense tensors as a Block's: value, average, and the optimizer's state. Also how many steps it took."""
+    out = {"value": flat.vector(_below(tensors, "model."))}
+    averages = _below(tensors, "average.")
+    out["average"] = flat.vector(averages) if averages else out["value"]
+    states: dict[str, dict[str, torch.Tensor]] = {}
+    for name in flat.named(flat.values):
+        for key, tensor in _below(tensors, f"optimizer.{name}.").items():
+            states.setdefault(key, {})[name] = tensor
+    for key, named in states.items():
+        whole = all(tensor.dim() for tensor in named.values())
+        out[f"state.{key}"] = flat.vector(named) if whole else next(iter(named.values()))
+    return out, int(tensors["steps"]) if "steps" in tensors else int(
+        np.max(out["state.step"].numpy())
+    ) if "state.step" in out else 0
+
+
+def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
