@@ -1,15 +1,25 @@
-// Lets other Python threads run while native code works.
+// Letting go of Python's lock while native code works, and taking it on threads that Python does not know.
+//
+// Both are safe at exit: when the interpreter is shutting down, Python before 3.14 ends a thread that asks for the GIL
+// with pthread_exit, whose unwinding must not pass through a destructor (it would abort the process), and once it is
+// gone, asking is fatal. As Python 3.14 does, such a thread is put to sleep until the process is gone.
 #pragma once
 
 #include <Python.h>
 #include <cxxabi.h>
 #include <unistd.h>
 
+#include <atomic>
+
 namespace clickline::bind {
 
-// Like nanobind's gil_scoped_release, but safe at exit: when the interpreter is shutting down, Python before 3.14 ends
-// a daemon thread that asks for the GIL with pthread_exit, whose unwinding must not pass through a destructor (it
-// would abort the process). As Python 3.14 does, such a thread is put to sleep until the process is gone.
+inline std::atomic<bool> interpreter_ending{false};  // set by an atexit function, the last to run
+
+[[noreturn]] inline void sleep_until_the_end() {
+  for (;;) pause();
+}
+
+// Like nanobind's gil_scoped_release.
 class NoGil {
  public:
   NoGil() : state_(PyEval_SaveThread()) {}
@@ -18,12 +28,36 @@ class NoGil {
     try {
       PyEval_RestoreThread(state_);
     } catch (abi::__forced_unwind &) {
-      for (;;) pause();
+      sleep_until_the_end();
     }
   }
 
  private:
   PyThreadState *state_;
+};
+
+// Like nanobind's gil_scoped_acquire.
+class Gil {
+ public:
+  Gil() {
+    if (interpreter_ending) sleep_until_the_end();
+    try {
+      state_ = PyGILState_Ensure();
+    } catch (abi::__forced_unwind &) {
+      sleep_until_the_end();
+    }
+  }
+  Gil(const Gil &) = delete;
+  ~Gil() {
+    try {
+      PyGILState_Release(state_);
+    } catch (abi::__forced_unwind &) {
+      sleep_until_the_end();
+    }
+  }
+
+ private:
+  PyGILState_STATE state_;
 };
 
 }  // namespace clickline::bind

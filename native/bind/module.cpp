@@ -13,6 +13,8 @@ void bind_hash(nb::module_ &m);
 void bind_table(nb::module_ &m);
 void bind_parse(nb::module_ &m);
 void bind_plan(nb::module_ &m);
+void bind_wire(nb::module_ &m);
+void bind_lane(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -32,4 +34,6 @@ NB_MODULE(_native, m) {
   bind_table(m);
   bind_parse(m);
   bind_plan(m);
+  bind_wire(m);
+  bind_lane(m);
 }

@@ -1,6 +1,6 @@
 """Types of the native core. One section per bind_*.cpp."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
@@ -191,3 +191,128 @@ class Plan:
     def lengths(self) -> NDArray[np.int32]: ...
     def gather(self, rows: Any, out: Any, threads: int = 1) -> None: ...
     def scatter(self, grad: Any, rows: Any, out: Any, threads: int = 1) -> None: ...
+
+# --- wire ---
+class WireServer:
+    """Answers CALL by a Python function, PULL and PUSH by tables, without Python. See docs/reference/wire.md."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: bytes,
+        job: str,
+        name: str,
+        handler: Callable[[str, int, str, memoryview], Bytes | Sequence[Bytes]],
+        max_frame: int = ...,
+        max_connections: int = 4096,
+        once: bool = True,
+    ) -> None:
+        """Listens at once. The handler gets (client's name, client's id, op, body), on threads of the server.
+
+        `once=False` switches exactly-once off: only so that a test can show what then goes wrong.
+        """
+
+    @property
+    def address(self) -> str:
+        """With the real port."""
+
+    def add_table(self, number: int, table: Table) -> None:
+        """Replaces one of that number; requests under way finish first."""
+
+    def open(self) -> None:
+        """Tables may be read and written; before that PULL and PUSH wait."""
+
+    def shut(self) -> None:
+        """PULL and PUSH wait again, and those under way are awaited. CALL goes on."""
+
+    def sequences(self) -> list[tuple[int, int, int]]:
+        """(client, lane, last sequence number that was executed)"""
+
+    def restore_sequences(self, entries: Sequence[tuple[int, int, int]]) -> None: ...
+    def forget(self, client: int) -> None:
+        """Drops what is kept about a client that will not come back."""
+
+    def progress(self) -> list[tuple[int, int]]:
+        """(lease, rows done): the largest number that pushes have named."""
+
+    def forget_progress(self, leases: Sequence[int]) -> None: ...
+    def counters(self) -> dict[str, int]: ...
+    def close(self) -> None:
+        """Wakes whoever waits here, waits for all threads, removes a unix socket's file.
+
+        Handlers that block must be woken by their owner; a handler cannot close its own server.
+        """
+
+class Lane:
+    """One client's ordered way to several servers. Callers on several threads queue."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        token: bytes,
+        job: str,
+        name: str,
+        client: int,
+        lane: int,
+        deadline: float = 30.0,
+        retry_for: float = 120.0,
+        max_frame: int = ...,
+    ) -> None:
+        """Connects when needed. `deadline` is of one try; it gives up after `retry_for` seconds without success."""
+
+    def call(
+        self,
+        op: str,
+        bodies: list[list[Any]],
+        *,
+        once: bool = False,
+        deadline: float | None = None,
+        only: int | None = None,
+    ) -> list[bytes]:
+        """One body, a list of buffers, for each server, or one body for server `only`. Returns the replies."""
+
+    def pull(
+        self,
+        table: int,
+        keys: NDArray[np.uint64],
+        out: NDArray[np.float32],
+        *,
+        training: bool,
+        slots: NDArray[np.uint16] | None = None,
+        wire: str = "fp32",
+    ) -> list[int]:
+        """Keys in bucket order. Returns each server's version of the table; 0 of one that has none of the keys."""
+
+    def push(
+        self,
+        table: int,
+        keys: NDArray[np.uint64],
+        grads: NDArray[np.float32],
+        shows: NDArray[np.float32],
+        clicks: NDArray[np.float32],
+        slots: NDArray[np.uint16],
+        *,
+        tick: int,
+        scale: float = 1.0,
+        based_on: Sequence[int] = ...,
+        max_staleness: int = 0,
+        lease: int = 0,
+        rows_done: int = 0,
+        wire: str = "fp32",
+    ) -> None:
+        """Every server gets a push, be it empty, so that all count the same steps. Executed once, however often sent."""
+
+    def set_address(self, server: int, address: str) -> None:
+        """A call that waits for that server goes on at the new address."""
+
+    def cancel(self) -> None:
+        """Calls that are under way or queue raise PeerError; later ones work."""
+
+    def counters(self) -> dict[str, int]: ...
+    def close(self) -> None:
+        """Like cancel, for good."""
+
+def owner_ranges(servers: int) -> list[tuple[int, int]]:
+    """Buckets [first, last) of each server."""

@@ -1,0 +1,144 @@
+// Requests that must not be executed twice, although they may arrive twice: a client that lost the connection before
+// the reply came sends the request again, with the same sequence number.
+// Promises, per (client, lane):
+// - Requests run one at a time, whatever connections they come on.
+// - A sequence number is executed at most once; who sends the last one again gets the response of its execution, after
+//   waiting for it if it is still going on. A lower one is an error.
+// - A request that gave up before it did anything (its client was gone while it waited) counts as never begun.
+// - sequences() names the last finished one, so it can be saved together with what the requests changed.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "frame.h"
+
+namespace clickline {
+
+struct Response {
+  Kind kind;
+  std::string bytes;
+};
+
+struct AlreadyDone : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class ExactlyOnce {
+  struct Entry {
+    uint64_t last = 0;
+    bool running = false;
+    std::shared_ptr<const Response> response;  // of `last`; none if that was before a restart
+  };
+
+ public:
+  struct Counts {
+    uint64_t repeated = 0, lost = 0;
+  };
+
+  // The right to execute a request or, if it was executed before, its response.
+  class Turn {
+   public:
+    Turn(ExactlyOnce &all, std::shared_ptr<Entry> entry, uint64_t sequence, bool first,
+         std::shared_ptr<const Response> kept)
+        : all_(all), entry_(std::move(entry)), sequence_(sequence), first_(first), kept_(std::move(kept)) {}
+    Turn(const Turn &) = delete;
+    ~Turn() {
+      if (first_) all_.end(*entry_, entry_->last, entry_->response);
+    }
+
+    bool first() const { return first_; }
+    const Response *kept() const { return kept_.get(); }
+    void finish(Response response) {
+      kept_ = std::make_shared<const Response>(std::move(response));
+      all_.end(*entry_, sequence_, kept_);
+      first_ = false;
+    }
+
+   private:
+    ExactlyOnce &all_;
+    std::shared_ptr<Entry> entry_;
+    uint64_t sequence_;
+    bool first_;
+    std::shared_ptr<const Response> kept_;
+  };
+
+  // `still_wanted` is asked every 50 ms while another execution goes on, and throws if there is nobody to wait for.
+  Turn begin(uint64_t client, uint32_t lane, uint64_t sequence, const std::function<void()> &still_wanted) {
+    std::unique_lock lock(mutex_);
+    std::shared_ptr<Entry> entry;
+    for (;;) {
+      auto &found = entries_[{client, lane}];
+      if (!found) found = std::make_shared<Entry>();
+      entry = found;
+      if (!entry->running) break;
+      finished_.wait_for(lock, std::chrono::milliseconds(50));
+      lock.unlock();
+      still_wanted();
+      lock.lock();
+    }
+    if (sequence < entry->last)
+      throw AlreadyDone("request " + std::to_string(sequence) + " of client " + std::to_string(client) + ", lane " +
+                        std::to_string(lane) + " was done before; " + std::to_string(entry->last) + " was the last");
+    if (sequence == entry->last) {
+      ++counts_.repeated;
+      return Turn(*this, entry, sequence, false, entry->response);
+    }
+    entry->running = true;
+    return Turn(*this, entry, sequence, true, nullptr);
+  }
+
+  std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> sequences() const {
+    std::lock_guard lock(mutex_);
+    std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> result;
+    for (const auto &[who, entry] : entries_)
+      if (entry->last) result.emplace_back(who.first, who.second, entry->last);
+    return result;
+  }
+
+  void restore(const std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> &saved) {
+    std::lock_guard lock(mutex_);
+    for (const auto &[client, lane, last] : saved) {
+      auto entry = std::make_shared<Entry>();
+      entry->last = last;
+      entries_[{client, lane}] = std::move(entry);
+    }
+  }
+
+  void forget(uint64_t client) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const auto &item) { return item.first.first == client; });
+  }
+
+  Counts counts() const {
+    std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  void end(Entry &entry, uint64_t last, std::shared_ptr<const Response> response) {
+    std::lock_guard lock(mutex_);
+    if (last > entry.last) counts_.lost += last - entry.last - 1;
+    entry.last = last;
+    entry.response = std::move(response);
+    entry.running = false;
+    finished_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable finished_;
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Entry>> entries_;
+  Counts counts_;
+};
+
+}  // namespace clickline

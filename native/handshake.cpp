@@ -1,0 +1,142 @@
+// HELLO, AUTH, WELCOME, REFUSE.
+#include "handshake.h"
+
+#include <sys/random.h>
+
+#include "sha256.h"
+
+namespace clickline {
+
+namespace {
+
+std::string_view text_of(const Digest &digest) {
+  return {reinterpret_cast<const char *>(digest.data()), digest.size()};
+}
+
+Digest digest_of(std::string_view bytes) {
+  Digest result;
+  std::memcpy(result.data(), bytes.data(), result.size());
+  return result;
+}
+
+std::string nonce() {
+  std::string result(32, '\0');
+  if (::getrandom(result.data(), result.size(), 0) != static_cast<ssize_t>(result.size()))
+    throw std::runtime_error("no random numbers from the system");
+  return result;
+}
+
+struct Terms {  // all that both sides must agree on
+  std::string server_nonce, client_nonce;
+  uint16_t version;
+  std::string job, client_name;
+  uint64_t client;
+  uint32_t lane;
+  std::string server_name;
+
+  Digest proof(const std::string &token, std::string_view side, uint64_t max_frame) const {
+    Writer message;
+    message.raw("clickline ").raw(side).raw(server_nonce).raw(client_nonce).number(version).text(job);
+    message.text(client_name).number(client).number(lane).text(server_name).number(max_frame);
+    return hmac_sha256(token, message.bytes());
+  }
+};
+
+[[noreturn]] void refuse_and_throw(Channel &channel, const std::string &reason, Clock::time_point deadline) {
+  refuse(channel, reason, deadline);
+  throw PeerFailure(reason);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result(text.substr(0, 1000));
+  for (char &c : result)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return result;
+}
+
+void refuse(Channel &channel, const std::string &reason, Clock::time_point deadline) {
+  try {
+    send_frame(channel, Kind::Refuse, 0, printable(reason), deadline);
+  } catch (const ConnectionLost &) {
+    // It did not wait for the reason.
+  }
+}
+
+Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline) {
+  Terms terms;
+  terms.server_nonce = nonce();
+  terms.server_name = own.name;
+  Writer hello;
+  hello.number(kWireVersion).number(kWireVersion).text(own.job).text(own.name).raw(terms.server_nonce);
+  send_frame(channel, Kind::Hello, 0, hello.bytes(), deadline);
+
+  Buffer buffer;
+  const FrameHeader header = receive_header(channel, kHandshakeFrame, deadline);
+  Reader auth(receive_payload(channel, header, buffer, deadline));
+  if (header.kind == Kind::Refuse) throw PeerFailure("it refused us: " + printable(auth.rest()));
+  if (header.kind != Kind::Auth) throw Garbled("not an AUTH frame");
+  terms.version = auth.number<uint16_t>();
+  if (terms.version != kWireVersion)
+    refuse_and_throw(channel, "the client speaks version " + std::to_string(terms.version) +
+                                  " of the protocol, the server version " + std::to_string(kWireVersion), deadline);
+  terms.job = auth.text();
+  terms.client_name = auth.text();
+  terms.client = auth.number<uint64_t>();
+  terms.lane = auth.number<uint32_t>();
+  terms.client_nonce = auth.take(32);
+  const Digest proof = digest_of(auth.take(32));
+  auth.end();
+  if (terms.job != own.job)
+    refuse_and_throw(channel, "wrong job: the client is of '" + terms.job + "', the server of '" + own.job + "'", deadline);
+  if (!same(proof, terms.proof(own.token, "client", 0)))
+    refuse_and_throw(channel, "wrong token: client and server were not given the same one", deadline);
+
+  Writer welcome;
+  welcome.number(max_frame).raw(text_of(terms.proof(own.token, "server", max_frame)));
+  send_frame(channel, Kind::Welcome, 0, welcome.bytes(), deadline);
+  return {printable(terms.client_name), terms.client, terms.lane};
+}
+
+Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
+                     Clock::time_point deadline) {
+  Buffer buffer;
+  FrameHeader header = receive_header(channel, kHandshakeFrame, deadline);
+  Reader hello(receive_payload(channel, header, buffer, deadline));
+  if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(hello.rest()));
+  if (header.kind != Kind::Hello) throw Garbled("not a HELLO frame");
+  const auto first = hello.number<uint16_t>(), last = hello.number<uint16_t>();
+  if (first > kWireVersion || last < kWireVersion)
+    refuse_and_throw(channel, "the server speaks versions " + std::to_string(first) + " to " + std::to_string(last) +
+                                  " of the protocol, the client version " + std::to_string(kWireVersion), deadline);
+  Terms terms;
+  const std::string job(hello.text());
+  server = printable(terms.server_name = hello.text());
+  terms.server_nonce = hello.take(32);
+  hello.end();
+  terms.client_nonce = nonce();
+  terms.version = kWireVersion;
+  terms.job = own.job;
+  terms.client_name = own.name;
+  terms.client = client;
+  terms.lane = lane;
+
+  Writer auth;
+  auth.number(terms.version).text(own.job).text(own.name).number(client).number(lane).raw(terms.client_nonce);
+  auth.raw(text_of(terms.proof(own.token, "client", 0)));
+  send_frame(channel, Kind::Auth, 0, auth.bytes(), deadline);
+
+  header = receive_header(channel, kHandshakeFrame, deadline);
+  Reader answer(receive_payload(channel, header, buffer, deadline));
+  if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(answer.rest()));
+  if (header.kind != Kind::Welcome) throw Garbled("neither a WELCOME nor a REFUSE frame");
+  const auto max_frame = answer.number<uint64_t>();
+  const Digest proof = digest_of(answer.take(32));
+  answer.end();
+  if (!same(proof, terms.proof(own.token, "server", max_frame)))
+    throw PeerFailure("the server does not know the token" + (job == own.job ? "" : " and is of the job '" + printable(job) + "'"));
+  return {server, max_frame};
+}
+
+}  // namespace clickline

@@ -1,0 +1,44 @@
+// The first frames of a connection: both sides show that they know the job's token without sending it.
+// Promises: nothing is taken from a peer, and no more than 4 KiB is read of it, before it has shown that; nonces of both
+// sides make each proof good for one connection; whoever refuses says why, and both sides learn it. Frames that follow
+// are not signed: the token keeps strangers and other jobs out, the network itself must be trusted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "frame.h"
+
+namespace clickline {
+
+// What one side brings to the handshake.
+struct Identity {
+  std::string token, job, name;
+};
+
+// Who the client is, as the server learns it.
+struct Peer {
+  std::string name;
+  uint64_t client = 0;
+  uint32_t lane = 0;
+};
+
+// Throws PeerFailure with the reason after having sent it, ConnectionLost, TimedOut, or what the channel's check throws.
+Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline);
+
+struct Welcome {
+  std::string name;    // the server's
+  uint64_t max_frame;  // what it takes
+};
+
+// `server` gets the server's name as soon as it is known, for messages about what goes wrong afterwards.
+Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
+                     Clock::time_point deadline);
+
+// A refusal instead of a hello: for a server that has no room.
+void refuse(Channel &channel, const std::string &reason, Clock::time_point deadline);
+
+// What a peer says, fit for a log: at most 1000 bytes, no control characters.
+std::string printable(std::string_view text);
+
+}  // namespace clickline

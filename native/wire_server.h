@@ -1,0 +1,93 @@
+// The server's side of the wire: one thread per connection (2 MiB of stack, most of it never touched), one request per
+// connection at a time. With the some hundred connections of a job this is simpler and no slower than an event loop.
+// Promises:
+// - It listens when the constructor returns; clients may connect before tables are there or open.
+// - PULL and PUSH touch nothing but the table; CALL goes to the handler, which may block for long.
+// - A request with a sequence number is executed once (see exactly_once.h). While it waits, a client that hangs up is
+//   noticed, so that threads do not pile up.
+// - Whatever bytes a peer sends, the worst that happens is that its connection is closed.
+// - close() ends every wait of the server's own and returns when all threads are gone. A handler that blocks must be
+//   woken by its owner.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "exactly_once.h"
+#include "handshake.h"
+#include "sockets.h"
+#include "table_service.h"
+
+namespace clickline {
+
+// Thrown by a handler; the text reaches the caller as it is.
+struct HandlerError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// `body` lies in `memory`: who still needs it after the call keeps a share.
+using Handler = std::function<void(const Peer &peer, std::string_view op, std::string_view body,
+                                   const std::shared_ptr<Buffer> &memory, Buffer &reply)>;
+
+struct ServerConfig {
+  std::string address;
+  Identity identity;
+  uint64_t max_frame = uint64_t{1} << 30;
+  size_t max_connections = 4096;
+  bool once = true;
+};
+
+struct ServerCounts {
+  std::atomic<uint64_t> requests{0}, bytes_in{0}, bytes_out{0}, refused{0}, garbled{0}, connections{0};
+};
+
+class WireServer {
+ public:
+  WireServer(ServerConfig config, Handler handler);
+  ~WireServer();
+  WireServer(const WireServer &) = delete;
+
+  const std::string &address() const { return address_; }
+  void close();  // throws if called by a handler: a thread cannot wait for its own end
+
+  TableService tables;
+  ExactlyOnce once;
+  ServerCounts counts;
+
+ private:
+  struct Connection;
+
+  void accept_all();
+  void start(Descriptor socket);
+  void reap();
+  void serve(Connection &connection) noexcept;
+  void converse(Connection &connection);
+  void answer(Connection &connection, const FrameHeader &header, std::string_view request);
+  void execute(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
+               const std::function<void()> &done);
+  void report(const Connection &connection, const std::string &what);
+
+  const ServerConfig config_;
+  const Handler handler_;
+  std::unique_ptr<Listener> listener_;
+  const std::string address_;
+  Event stop_;
+  std::atomic<bool> stopping_{false};
+  Watch watch_;
+  std::mutex close_mutex_;
+  std::mutex mutex_;  // of the two lists
+  std::list<std::unique_ptr<Connection>> connections_, finished_;
+  std::atomic<int> reports_{0};
+  pthread_t acceptor_{};
+  bool accepting_ = false;
+};
+
+}  // namespace clickline
