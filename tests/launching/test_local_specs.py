@@ -13,7 +13,8 @@ from clickline.launch.environment import read_place
 from clickline.launch.local import coordinator_address, local_specs, private_sockets
 from clickline.launch.process import Spec
 
-TOKEN = "0123456789abcdef0123456789abcdef"
+SOCKETS = Path("/run/s")
+TOKEN = "0123456789abcdef" * 2
 
 
 def specs(cluster: dict[str, object], tmp_path: Path) -> list[Spec]:
@@ -22,9 +23,9 @@ def specs(cluster: dict[str, object], tmp_path: Path) -> list[Spec]:
         job,
         job_file=tmp_path / "job.json",
         directory=tmp_path / "run",
-        sockets=Path("/tmp/s"),
+        sockets=SOCKETS,
         token=TOKEN,
-        coordinator=coordinator_address(job, sockets=Path("/tmp/s")).replace(":0", ":7000"),
+        coordinator=coordinator_address(job, sockets=SOCKETS).replace(":0", ":7000"),
     )
 
 
@@ -34,9 +35,9 @@ def test_every_process_finds_its_place(tmp_path: Path) -> None:
     for spec in started:
         place = read_place(spec.role, environ=spec.env)
         assert place.name == spec.name
-        assert place.pservers == ["unix:/tmp/s/pserver.0.sock", "unix:/tmp/s/pserver.1.sock"]
+        assert place.pservers == ["unix:/run/s/pserver.0.sock", "unix:/run/s/pserver.1.sock"]
         assert (place.coordinator, place.trainers, place.hosts_coordinator) == (
-            "unix:/tmp/s/coordinator.sock",
+            "unix:/run/s/coordinator.sock",
             2,
             False,
         )

@@ -13,13 +13,19 @@ import typer
 
 from clickline.cli import checkpoint, data, importing
 from clickline.cli.capacity import capacity
+from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
+from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
+from clickline.cli.pserver import pserver
+from clickline.cli.status import status
 from clickline.cli.train import train
+from clickline.cli.trainer import trainer
 from clickline.cli.up import up
 from clickline.cli.validate import validate
+from clickline.launch.child import live_no_longer_than_parent
 
 EXIT_CODES = {
     0: "ok",
@@ -65,6 +71,11 @@ def _clickline(
 
 app.command()(up)
 app.command()(train)
+app.command()(pserver)
+app.command()(trainer)
+app.command()(coordinator)
+app.command()(status)
+app.command()(logs)
 app.command()(evaluate)
 app.add_typer(checkpoint.app, name="checkpoint")
 data.app.add_typer(importing.app, name="import")
@@ -80,4 +91,5 @@ def main() -> None:
     # Read when PyTorch loads. Its threads would else spin while they wait, which starves the threads that parse and, on
     # a busy machine, each other: docs/decisions/0004-threads-that-wait-sleep.md has the figures.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    live_no_longer_than_parent()
     app(prog_name="clickline")

@@ -14,6 +14,7 @@ from pathlib import Path
 from clickline.config import Job
 from clickline.errors import JobError
 from clickline.launch.addresses import address_of, addresses_of, host_and_port, tcp
+from clickline.launch.ranks import first_number, number_of, own_host, rank_of, trainers_of
 
 ROLES = {
     "pserver": "pserver",
@@ -84,14 +85,14 @@ def read_place(role: str | None = None, *, environ: Mapping[str, str] | None = N
     """This process's place. `role` is what the command line says; None leaves it to the environment."""
     env = os.environ if environ is None else environ
     role = _role(role, env)
-    port = _number(env, "PADDLE_PORT")
+    port = number_of(env, "PADDLE_PORT")
     pservers = _pservers(env, port)
     if not pservers:
         raise JobError(
             "No parameter servers are named: set CLICKLINE_PSERVERS to the addresses of all of them, "
             "such as tcp:10.0.0.1:6174,tcp:10.0.0.2:6174."
         )
-    rank = 0 if role == "coordinator" else _rank(role, env, pservers=pservers, port=port)
+    rank = 0 if role == "coordinator" else rank_of(role, env, pservers=pservers, port=port)
     named = env.get("CLICKLINE_COORDINATOR", "")
     if role == "coordinator" and not named:
         raise JobError(
@@ -104,12 +105,12 @@ def read_place(role: str | None = None, *, environ: Mapping[str, str] | None = N
         role=role,
         rank=rank,
         pservers=pservers,
-        trainers=_trainers(env),
+        trainers=trainers_of(env),
         coordinator=coordinator,
         token=read_token(env),
         bind=_bind(env, listens_as[role]),
         directory=Path(env.get("CLICKLINE_DIRECTORY", "")),
-        threads=_first_number(env, "CLICKLINE_THREADS", "CPU_NUM", "NUM_THREADS") or 0,
+        threads=first_number(env, "CLICKLINE_THREADS", "CPU_NUM", "NUM_THREADS") or 0,
         hosts_coordinator=role == "pserver" and rank == 0 and not named,
     )
 
@@ -139,7 +140,7 @@ def torch_environment(environ: Mapping[str, str]) -> dict[str, str]:
     endpoints = addresses_of(environ["PADDLE_TRAINER_ENDPOINTS"], source="PADDLE_TRAINER_ENDPOINTS")
     host, port = host_and_port(endpoints[0])
     return {
-        "RANK": str(_rank("trainer", environ, pservers=[], port=None)),
+        "RANK": str(rank_of("trainer", environ, pservers=[], port=None)),
         "WORLD_SIZE": str(len(endpoints)),
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
@@ -167,69 +168,11 @@ def _pservers(env: Mapping[str, str], port: int | None) -> list[str]:
         if text := env.get(name, ""):
             older = name == "PADDLE_PSERVERS"
             found = addresses_of(text, source=name, port=(port or _DEFAULT_PORT) if older else None)
-            expected = None if name == "CLICKLINE_PSERVERS" else _number(env, "PADDLE_PSERVERS_NUM")
+            expected = None if name == "CLICKLINE_PSERVERS" else number_of(env, "PADDLE_PSERVERS_NUM")
             if expected is not None and expected != len(found):
                 raise JobError(f"{name} names {len(found)} servers, PADDLE_PSERVERS_NUM says {expected}.")
             return found
     return []
-
-
-def _trainers(env: Mapping[str, str]) -> int:
-    if (number := _first_number(env, "CLICKLINE_TRAINERS", "PADDLE_TRAINERS_NUM")) is not None:
-        return number
-    for name in ("PADDLE_TRAINER_ENDPOINTS", "PADDLE_TRAINERS", "PADDLE_TRAINER_IPS"):
-        if text := env.get(name, ""):
-            # PADDLE_TRAINERS has been both a list of hosts and their number
-            return int(text) if text.isdigit() else len([part for part in text.split(",") if part.strip()])
-    return 0
-
-
-def _rank(role: str, env: Mapping[str, str], *, pservers: list[str], port: int | None) -> int:
-    # PADDLE_PSERVER_ID before the address: where ports count up from PADDLE_PORT, the address is another's.
-    if role == "pserver":
-        rank = _first_number(env, "CLICKLINE_RANK", "PADDLE_PSERVER_ID")
-        rank = _own_entry(env, pservers, port) if rank is None else rank
-        rank = _number(env, "PADDLE_TRAINER_ID") if rank is None else rank
-        if rank is not None and rank >= len(pservers):
-            raise JobError(f"This is pserver {rank}, but only {len(pservers)} are named; ranks begin with 0.")
-        alone = len(pservers) == 1
-        hint = "CLICKLINE_RANK, or POD_IP and PADDLE_PORT such that they are among the servers' addresses"
-    else:
-        rank = _first_number(env, "CLICKLINE_RANK", "PADDLE_TRAINER_ID")
-        rank = _own_endpoint(env) if rank is None else rank
-        alone = _trainers(env) == 1
-        hint = "CLICKLINE_RANK"
-    if rank is not None:
-        return rank
-    if alone:
-        return 0
-    raise JobError(f"Nothing says which {role} this is: set {hint}.")
-
-
-def _own_entry(env: Mapping[str, str], pservers: list[str], port: int | None) -> int | None:
-    candidates = []
-    if (host := _own_host(env)) and port is not None:
-        candidates.append(tcp(host, port, source="PADDLE_PORT"))
-    if text := env.get("PADDLE_CURRENT_ENDPOINT", ""):
-        candidates.append(address_of(text, source="PADDLE_CURRENT_ENDPOINT"))
-    for candidate in candidates:
-        if candidate in pservers:
-            return pservers.index(candidate)
-    here = [rank for rank, address in enumerate(pservers) if host and address.startswith(tcp(host, 1, source="")[:-1])]
-    return here[0] if len(here) == 1 else None
-
-
-def _own_endpoint(env: Mapping[str, str]) -> int | None:
-    own, all_of_them = env.get("PADDLE_CURRENT_ENDPOINT", ""), env.get("PADDLE_TRAINER_ENDPOINTS", "").split(",")
-    if own and own in all_of_them:
-        return all_of_them.index(own)
-    hosts = env.get("PADDLE_TRAINER_IPS", "").split(",")
-    host = _own_host(env)
-    return hosts.index(host) if host and hosts.count(host) == 1 else None
-
-
-def _own_host(env: Mapping[str, str]) -> str:
-    return env.get("POD_IP", "") or env.get("PADDLE_CURRENT_IP", "")
 
 
 def _beside(pserver: str) -> str:
@@ -250,17 +193,4 @@ def _bind(env: Mapping[str, str], known_as: str) -> str:
     if said:
         return address_of(said, source="CLICKLINE_BIND", port=port)
     # The name that others know us by may be a service's, whose address no interface of ours has.
-    return tcp(_own_host(env) or host, port, source="POD_IP")
-
-
-def _number(env: Mapping[str, str], name: str) -> int | None:
-    text = env.get(name, "").strip()
-    if not text:
-        return None
-    if not text.isdigit():
-        raise JobError(f"{name}: '{text}' must be a whole number.")
-    return int(text)
-
-
-def _first_number(env: Mapping[str, str], *names: str) -> int | None:
-    return next((number for name in names if (number := _number(env, name)) is not None), None)
+    return tcp(own_host(env) or host, port, source="POD_IP")

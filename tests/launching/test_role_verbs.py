@@ -1,0 +1,124 @@
+"""`clickline pserver`, `trainer`, `coordinator`: job and environment are read, SIGTERM stops cleanly."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import role_doubles
+from programs import until
+from typer.testing import CliRunner
+
+from clickline.cli import app, roles
+from clickline.launch import child
+from clickline.launch.supervising import Spec, Supervisor
+
+ENVIRONMENT = {
+    "CLICKLINE_TOKEN": "0123456789abcdef",
+    "CLICKLINE_PSERVERS": "tcp:127.0.0.1:6174,tcp:127.0.0.1:6175",
+    "CLICKLINE_COORDINATOR": "tcp:127.0.0.1:7000",
+    "CLICKLINE_RANK": "1",
+}
+PROGRAM = """
+from clickline.cli import main, roles
+roles.RUNNERS["pserver"] = "role_doubles:wait"
+main()
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    file = tmp_path / "job.yaml"
+    file.write_text("name: a\noutput: /o\ncluster: {trainers: 3, agree: {merge: 2}}\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    role_doubles.given.clear()
+    for role in roles.RUNNERS:
+        monkeypatch.setitem(roles.RUNNERS, role, "role_doubles:remember")
+    monkeypatch.setattr("clickline.launch.logs.set_up", lambda role, rank: None)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("doubled")
+@pytest.mark.parametrize(
+    ("role", "name"), [("pserver", "pserver.1"), ("trainer", "trainer.1"), ("coordinator", "coordinator.0")]
+)
+def test_each_gets_the_job_and_its_place(job: Path, role: str, name: str) -> None:
+    result = CliRunner().invoke(app, [role, str(job), "--set", "seed=9"])
+    assert (result.exit_code, result.output) == (0, "")
+    ((got, place),) = role_doubles.given
+    assert (place.name, place.directory, place.trainers) == (name, Path("/o/a"), 3)
+    assert (got.seed, got.cluster.pservers, got.way) == (9, 2, "async")
+
+
+@pytest.mark.usefixtures("doubled")
+def test_older_flags_are_stronger_than_the_file_and_weaker_than_set(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAGS_communicator_max_merge_var_num", "20")
+    monkeypatch.setenv("FLAGS_communicator_send_queue_size", "20")
+    CliRunner().invoke(app, ["trainer", str(job), "--set", "cluster.agree.send_queue=7"])
+    ((got, _),) = role_doubles.given
+    assert (got.cluster.agree.merge, got.cluster.agree.send_queue) == (20, 7)
+
+
+@pytest.mark.usefixtures("doubled")
+def test_a_launcher_has_put_the_flags_into_the_job(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_launched", True)
+    monkeypatch.setenv("FLAGS_communicator_max_merge_var_num", "20")
+    CliRunner().invoke(app, ["trainer", str(job)])
+    assert role_doubles.given[0][0].cluster.agree.merge == 2
+
+
+@pytest.mark.usefixtures("doubled")
+def test_a_wrong_environment_exits_with_3(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLICKLINE_TOKEN")
+    result = CliRunner().invoke(app, ["trainer", str(job)])
+    assert result.exit_code == 3
+    assert "CLICKLINE_TOKEN is not set" in result.stderr
+
+
+def environment() -> dict[str, str]:
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return {**ENVIRONMENT, "PYTHONPATH": path}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_it_cleanly_and_the_log_has_one_format(job: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", PROGRAM, "pserver", str(job)]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **environment(), "FLAGS_rpc_retry_times": "3"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stderr is not None
+        first, second = process.stderr.readline(), process.stderr.readline()
+        process.send_signal(number)
+        rest = process.stderr.read()
+        assert process.wait(10) == 130
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}"
+    assert re.fullmatch(rf"{stamp} WARNING pserver\.1 FLAGS_rpc_retry_times has no effect: .*\n", first)
+    assert re.fullmatch(rf"{stamp} INFO pserver\.1 pserver\.1 runs a\n", second)
+    assert re.fullmatch(rf"{stamp} INFO pserver\.1 cleaned up\ninterrupted\n", rest)
+
+
+def test_under_a_supervisor_it_is_stopped_within_the_grace(job: Path, tmp_path: Path) -> None:
+    log = tmp_path / "pserver.1.log"
+    spec = Spec("pserver", 1, [sys.executable, "-c", PROGRAM, "pserver", str(job)], environment(), log)
+    events: list[str] = []
+    with Supervisor([spec], restarts=0, on_event=events.append, grace=10) as supervisor:
+        until(lambda: "runs a" in log.read_text(encoding="utf-8"), doing=supervisor.poll)
+        supervisor.stop()
+        assert supervisor.states()[0]["state"] == "stopped"
+    assert events == []
+    assert "cleaned up" in log.read_text(encoding="utf-8")
