@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from clickline.errors import DataError as DataError
     from clickline.errors import JobError as JobError
     from clickline.errors import ModelError as ModelError
+    from clickline.errors import PeerError as PeerError
     from clickline.models.base import Model as Model
-    from clickline.train.api import train_job as train_job
+    from clickline.launch.clusters import train_job as train_job
 
 try:
     __version__ = version("clickline")
@@ -34,12 +35,13 @@ _EXPORTS = {
     "read_job": "clickline.config.reading",
     "Model": "clickline.models.base",
     "Reader": "clickline.data.readers",
-    "train_job": "clickline.train.api",
+    "train_job": "clickline.launch.clusters",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",
     "DataError": "clickline.errors",
     "ModelError": "clickline.errors",
     "CheckpointError": "clickline.errors",
+    "PeerError": "clickline.errors",
 }
 
 

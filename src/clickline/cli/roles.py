@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from clickline.launch.environment import Place
 
 RUNNERS = {
-    "pserver": "clickline.train.cluster.serving:run_pserver",
-    "trainer": "clickline.train.cluster.training:run_trainer",
-    "coordinator": "clickline.train.cluster.coordinating:run_coordinator",
+    "pserver": "clickline.train.cluster.processes:run_pserver",
+    "trainer": "clickline.train.cluster.processes:run_trainer",
+    "coordinator": "clickline.train.cluster.processes:run_coordinator",
 }
 """What each role runs: a function of the job and the place."""
 

@@ -24,7 +24,7 @@ def train(
     Example: clickline train job.yaml --set train.epochs=2
     """
     from clickline.config.reading import read_job
-    from clickline.train.api import train_job
+    from clickline.launch.clusters import train_job
     from clickline.train.watching import Silent, watcher_for
 
     loaded = read_job(job, overrides=overrides or [])

@@ -29,7 +29,7 @@ def up(
     Example: clickline up
     """
     from clickline.config.reading import read_job
-    from clickline.train.api import train_job
+    from clickline.launch.clusters import train_job
     from clickline.train.watching import Silent, watcher_for
 
     watcher = Silent() if as_json else watcher_for(errors())

@@ -25,7 +25,7 @@ _JSON_LIMIT = 64 << 20
 
 def pack(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> list[Any]:
     """A message as the buffers that make it up."""
-    listed = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    listed = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
     shapes = [[name, array.dtype.name, list(array.shape)] for name, array in listed.items()]
     head = json.dumps({"facts": facts, "arrays": shapes}).encode()
     buffers: list[Any] = [_LENGTH.pack(len(head)) + head + bytes(-(_LENGTH.size + len(head)) % 8)]

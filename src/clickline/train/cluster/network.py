@@ -85,11 +85,10 @@ class Network:
 
     def take(self, parts: list[Floats]) -> None:
         """New parameters, from all servers."""
-        place = 0
-        with torch.no_grad():
-            for part in parts:
-                self.flat.values[place : place + len(part)].copy_(torch.from_numpy(part))
-                place += len(part)
+        place, values = 0, self.flat.values.numpy()
+        for part in parts:
+            values[place : place + len(part)] = part
+            place += len(part)
 
     @property
     def buffers(self) -> dict[str, NDArray[Any]]:
