@@ -11,17 +11,19 @@ stopped, and so it is on any error; the first failed process and the end of its 
 
 Model: 26 slots × 10 dimensions of one sparse_embedding + 13 dense → 400 → 400 → 400 → 1, Adam, one thread a trainer.
 
-What was tried on two cores:
-- Feeding. Its own InMemoryDataset with train_from_dataset is what runs here: about 12,000 rows/s at batch 1000, where
-  feed dicts of ready numpy arrays gave 8,700 (with all ids of a batch as one input: dicts 8,900, the dataset 8,000).
-  With dicts it does not learn either: Executor.run pushes the network's gradients but never pulls its weights again,
-  which stay as they began (moved by 0.0 after a pass); only train_from_dataset has a thread that pulls them.
-  Two threads a trainer: 9,000 at batch 1000, and no clear difference at 4000.
+What was tried by hand, on two cores that were busy with other work too (so these rates only rank roughly):
+- Feeding. Its own InMemoryDataset with train_from_dataset runs here: 8,800 to 12,100 rows/s at batch 1000, where
+  feed dicts of ready numpy arrays gave 5,500 to 11,800. Speed alone does not decide it, learning does: by dicts,
+  Executor.run never pulls the network's weights again, and they are after a pass what they were before (moved by 0.0);
+  only train_from_dataset has a thread that pulls them. It pulls them late: losses go up and down on the way.
+  All ids of a batch as one input instead of 26: 8,900 by dicts, 8,000 by dataset. Two threads a trainer: 9,200 at batch
+  1000, no clear difference at 4000.
 - sync (a_sync = False): both trainers die of SIGSEGV in the first step, in SendBarrierOp::RunImpl, by dicts and by
-  dataset alike: the runtime makes a communicator for geo only, and that operator uses it.
-- geo (k_steps = 100): init_worker refuses in trainer 0, "ValueError: (InvalidArgument) The Variable type must be
-  DenseTensor, but the type it holds is SelectedRows": it wants a table of its own in each trainer and cannot have
-  sparse_embedding, with Adam or SGD. Trainer 1 then waits for ever.
+  dataset alike. Presumably for want of a communicator: init_worker makes one for geo (and heter) only.
+- geo (k_steps = 100) refuses sparse_embedding, with Adam and with SGD: init_worker of trainer 0 says "ValueError:
+  (InvalidArgument) The Variable type must be N3phi11DenseTensorE, but the type it holds is N3phi12SelectedRowsE", and
+  trainer 1 waits until it is killed. Geo does run with static.nn.embedding(is_sparse=True), a table of fixed size that
+  every trainer holds whole (tried: ids modulo 100,000, SGD): another model than this one, whose ids are 64-bit hashes.
 """
 
 from __future__ import annotations
