@@ -12,12 +12,13 @@ stopped, and so it is on any error; the first failed process and the end of its 
 Model: 26 slots × 10 dimensions of one sparse_embedding + 13 dense → 400 → 400 → 400 → 1, Adam, one thread a trainer.
 
 What was tried by hand, on two cores that were busy with other work too (so these rates only rank roughly):
-- Feeding. Its own InMemoryDataset with train_from_dataset runs here: 8,800 to 12,100 rows/s at batch 1000, where
-  feed dicts of ready numpy arrays gave 5,500 to 11,800. Speed alone does not decide it, learning does: by dicts,
+- Feeding. Its own InMemoryDataset with train_from_dataset runs here. On first passes at batch 1000 it made 5,100 to
+  12,300 rows/s, feed dicts of ready numpy arrays 5,500 to 11,900, and taking turns 5,100 and 8,800 against 5,500 and
+  9,100: no difference that could be told from the noise. Learning decides, not speed: by dicts,
   Executor.run never pulls the network's weights again, and they are after a pass what they were before (moved by 0.0);
   only train_from_dataset has a thread that pulls them. It pulls them late: losses go up and down on the way.
-  All ids of a batch as one input instead of 26: 8,900 by dicts, 8,000 by dataset. Two threads a trainer: 9,200 at batch
-  1000, no clear difference at 4000.
+  All ids of a batch as one input instead of 26: 9,000 by dicts, 7,100 by dataset. Two threads a trainer: 9,400 at batch
+  1000 (one thread just before: 12,300), no clear difference at 4000.
 - sync (a_sync = False): both trainers die of SIGSEGV in the first step, in SendBarrierOp::RunImpl, by dicts and by
   dataset alike. Presumably for want of a communicator: init_worker makes one for geo (and heter) only.
 - geo (k_steps = 100) refuses sparse_embedding, with Adam and with SGD: init_worker of trainer 0 says "ValueError:
