@@ -9,6 +9,7 @@ divided by the number of trainers, since all of them move the same parameters; a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -82,8 +83,7 @@ class Geo(Async):
             self._optimizer.step()
             for name, one in sparse.gradients(pulled, weight=weight_of(batch)).items():
                 self._local[name].push(one.keys, one.values, one.shows, one.clicks, one.slots, tick=self.tick)
-                nothing = np.zeros((len(one.keys), 0), np.float32)
-                self._touched[name].append(Gradient(one.keys, one.slots, one.shows, one.clicks, nothing))
+                self._touched[name].append(replace(one, values=one.shows.reshape(-1, 1)))  # the values are learned
             self._since += 1
             self._done = done
             if self._since >= self.job.cluster.agree.geo_steps:
