@@ -1,6 +1,4 @@
 // Accepting, serving, and ending of connections.
-#include "wire_server.h"
-
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -8,13 +6,14 @@
 #include <cstdio>
 #include <exception>
 
+#include "wire_connection.h"
+
 namespace clickline {
 
 namespace {
 
 constexpr size_t kStack = size_t{2} << 20;
 constexpr int kReports = 1000;  // lines about peers that were refused; after so many, more tell nothing new
-constexpr size_t kErrorText = 60'000;
 
 thread_local const void *serving_for = nullptr;  // whose handler may be running on this thread
 
@@ -32,25 +31,7 @@ pthread_t start_thread(void *(*run)(void *), void *argument) {
   return thread;
 }
 
-void put(Buffer &buffer, std::string_view bytes) {
-  char *place = buffer.resize(bytes.size());
-  if (!bytes.empty()) std::memcpy(place, bytes.data(), bytes.size());
-}
-
-void put_number(Buffer &buffer, uint64_t value) { std::memcpy(buffer.resize(sizeof value), &value, sizeof value); }
-
 }  // namespace
-
-struct WireServer::Connection {
-  WireServer *server;
-  Channel channel;
-  pthread_t thread;
-  std::list<std::unique_ptr<Connection>>::iterator self;
-  Peer peer;
-  std::shared_ptr<Buffer> body = std::make_shared<Buffer>();
-  Buffer reply, scratch;
-  Kind answer = Kind::Reply;  // the kind of what is in `reply`
-};
 
 WireServer::WireServer(ServerConfig config, Handler handler)
     : config_(std::move(config)), handler_(std::move(handler)), listener_(std::make_unique<Listener>(config_.address)),
@@ -199,99 +180,17 @@ void WireServer::converse(Connection &connection) {
     ++counts.requests;
     answer(connection, header, request);
     if (connection.reply.size() > config_.max_frame) {
-      connection.answer = Kind::Error;
-      put(connection.reply, "a reply of " + std::to_string(connection.reply.size()) + " bytes, but frames have at most " +
-                                std::to_string(config_.max_frame));
+      connection.fail("a reply of " + std::to_string(connection.reply.size()) + " bytes, but frames have at most " +
+                      std::to_string(config_.max_frame));
     }
     send_frame(channel, connection.answer, header.number, connection.reply.view(), time_for(connection.reply.size()));
     count();
-    if (connection.body.use_count() > 1) connection.body = std::make_shared<Buffer>();  // the handler kept it
+    if (connection.body.use_count() > 1) connection.body = std::make_shared<Buffer>();  // the handler looks at it still
+    std::atomic_thread_fence(std::memory_order_acquire);  // or has, on another thread
     connection.body->trim();
     connection.reply.trim();
     connection.scratch.trim();
   }
-}
-
-// Puts into connection.reply what is to be sent.
-void WireServer::answer(Connection &connection, const FrameHeader &header, std::string_view request) {
-  const std::function<void()> still_wanted = [&] {
-    watch_.check();
-    if (connection.channel.gone()) throw ConnectionLost("the client is gone");
-  };
-  const Kind kind = header.kind;
-  if (kind != Kind::Call && kind != Kind::Pull && kind != Kind::Push)
-    throw Garbled("frame of kind " + std::to_string(static_cast<int>(kind)) + ", which is no request");
-  const auto sequence = Reader(request).number<uint64_t>();
-  connection.answer = Kind::Reply;
-  try {
-    if (!sequence || !config_.once || kind == Kind::Pull) {
-      execute(connection, kind, request, still_wanted, [] {});
-      return;
-    }
-    ExactlyOnce::Turn turn = once.begin(connection.peer.client, connection.peer.lane, sequence, still_wanted);
-    if (turn.first()) {
-      execute(connection, kind, request, still_wanted,
-              [&] { turn.finish({connection.answer, std::string(connection.reply.view())}); });
-    } else if (turn.kept()) {
-      connection.answer = turn.kept()->kind;
-      put(connection.reply, turn.kept()->bytes);
-    } else if (kind == Kind::Push) {  // done before a restart; what it answered then is not known any more
-      const auto pass = tables.enter(still_wanted);
-      put_number(connection.reply, tables.version(Reader(request).number<PushHead>().table));
-    } else {
-      put(connection.reply, "");
-    }
-  } catch (const AlreadyDone &error) {
-    connection.answer = Kind::Error;
-    put(connection.reply, error.what());
-  }
-}
-
-// Runs the request; what it throws becomes the answer. `done` is called when the answer stands, and for a push before
-// tables can be shut: who saves the tables and sequences() then has both of the same moment.
-void WireServer::execute(Connection &connection, Kind kind, std::string_view request,
-                         const std::function<void()> &still_wanted, const std::function<void()> &done) {
-  auto attempt = [&](auto work) {
-    std::string error;
-    try {
-      work();
-      return;
-    } catch (const ConnectionLost &) {
-      throw;
-    } catch (const Cancelled &) {
-      throw;
-    } catch (const HandlerError &e) {
-      error = e.what();
-    } catch (const NotFinite &e) {
-      error = std::string("ModelError: ") + e.what();
-    } catch (const std::bad_alloc &) {
-      error = "MemoryError: the server has no memory for this";
-    } catch (const std::exception &e) {
-      error = std::string("ValueError: ") + e.what();
-    }
-    connection.answer = Kind::Error;
-    put(connection.reply, std::string_view(error).substr(0, kErrorText));
-  };
-  if (kind == Kind::Call) {
-    Reader reader(request);
-    reader.number<uint64_t>();
-    const auto length = reader.number<uint16_t>();
-    reader.take(6);
-    const std::string_view op = reader.take(length);
-    reader.take((8 - length % 8) % 8);
-    const std::string_view body = reader.rest();
-    attempt([&] { handler_(connection.peer, op, body, connection.body, connection.reply); });
-    done();
-    return;
-  }
-  const auto pass = tables.enter(still_wanted);
-  attempt([&] {
-    if (kind == Kind::Pull)
-      tables.pull(request, connection.reply, connection.scratch);
-    else
-      put_number(connection.reply, tables.push(request, connection.scratch));
-  });
-  done();
 }
 
 }  // namespace clickline

@@ -3,10 +3,47 @@
 #include "python_handler.h"
 
 #include <cstring>
+#include <vector>
 
 namespace clickline::bind {
 
 namespace {
+
+// Owns a share of a request's memory for as long as somebody looks at it.
+struct Body {
+  PyObject_HEAD
+  std::shared_ptr<Buffer> memory;
+  std::string_view bytes;
+};
+
+int get_buffer(PyObject *self, Py_buffer *view, int flags) {
+  const std::string_view bytes = reinterpret_cast<Body *>(self)->bytes;
+  return PyBuffer_FillInfo(view, self, const_cast<char *>(bytes.data()), static_cast<Py_ssize_t>(bytes.size()), 1, flags);
+}
+
+void deallocate(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  reinterpret_cast<Body *>(self)->memory.~shared_ptr();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject *view_of(std::string_view bytes, const std::shared_ptr<Buffer> &memory) {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(get_buffer)},
+                                {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
+                                {0, nullptr}};
+  static PyType_Spec spec{"clickline._native.Body", sizeof(Body), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  static PyObject *type = nullptr;
+  if (!type && !(type = PyType_FromSpec(&spec))) return nullptr;
+  PyObject *body = PyType_GenericAlloc(reinterpret_cast<PyTypeObject *>(type), 0);
+  if (!body) return nullptr;
+  new (&reinterpret_cast<Body *>(body)->memory) std::shared_ptr<Buffer>(memory);
+  reinterpret_cast<Body *>(body)->bytes = bytes;
+  PyObject *view = PyMemoryView_FromObject(body);
+  Py_DECREF(body);
+  return view;
+}
 
 // The current exception as "TYPE: text".
 std::string error_text() {
@@ -80,8 +117,7 @@ std::string PythonHandler::run(const Peer &peer, std::string_view op, std::strin
   PyObject *name = PyUnicode_DecodeUTF8(peer.name.data(), static_cast<Py_ssize_t>(peer.name.size()), "replace");
   PyObject *client = PyLong_FromUnsignedLongLong(peer.client);
   PyObject *what = PyUnicode_DecodeUTF8(op.data(), static_cast<Py_ssize_t>(op.size()), "replace");
-  PyObject *view =
-      PyMemoryView_FromMemory(const_cast<char *>(body.data()), static_cast<Py_ssize_t>(body.size()), PyBUF_READ);
+  PyObject *view = view_of(body, memory);
   PyObject *result = nullptr;
   if (name && client && what && view) result = PyObject_CallFunctionObjArgs(function_, name, client, what, view, nullptr);
   if (!result || !copy_reply(result, reply)) error = error_text();
@@ -89,39 +125,10 @@ std::string PythonHandler::run(const Peer &peer, std::string_view op, std::strin
   Py_XDECREF(what);
   Py_XDECREF(client);
   Py_XDECREF(name);
-  if (view) release(view, memory);
+  Py_XDECREF(view);
   return error;
 }
 
-// Nobody can look at the body through the view afterwards; or else its memory is kept for those who still can.
-void PythonHandler::release(PyObject *view, const std::shared_ptr<Buffer> &memory) {
-  auto released = [](PyObject *candidate) {
-    PyObject *done = PyObject_CallMethod(candidate, "release", nullptr);
-    if (!done) PyErr_Clear();
-    Py_XDECREF(done);
-    if (done) Py_DECREF(candidate);
-    return done != nullptr;
-  };
-  if (!kept_.empty()) {
-    auto kept = std::move(kept_);  // others may come by while Python runs
-    kept_.clear();
-    for (auto &item : kept)
-      if (!released(item.first)) kept_.push_back(std::move(item));
-  }
-  if (!released(view)) kept_.emplace_back(view, memory);
-}
-
-void PythonHandler::drop() {
-  for (auto &item : std::exchange(kept_, {})) {
-    PyObject *done = PyObject_CallMethod(item.first, "release", nullptr);
-    if (!done) {
-      PyErr_Clear();
-      new std::shared_ptr<Buffer>(std::move(item.second));  // still looked at: its memory is never given back
-    }
-    Py_XDECREF(done);
-    Py_DECREF(item.first);
-  }
-  Py_CLEAR(function_);
-}
+void PythonHandler::drop() { Py_CLEAR(function_); }
 
 }  // namespace clickline::bind

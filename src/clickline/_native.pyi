@@ -203,7 +203,7 @@ class WireServer:
         token: bytes,
         job: str,
         name: str,
-        handler: Callable[[str, int, str, memoryview], Bytes | Sequence[Bytes]],
+        handler: Callable[[str, int, str, memoryview], Bytes | list[Any]],  # a buffer, or several to be sent as one
         max_frame: int = ...,
         max_connections: int = 4096,
         once: bool = True,
@@ -302,7 +302,7 @@ class Lane:
         rows_done: int = 0,
         wire: str = "fp32",
     ) -> None:
-        """Every server gets a push, be it empty, so that all count the same steps. Executed once, however often sent."""
+        """Every server gets a push, be it empty, so that all count the same steps. Executed once, if sent again."""
 
     def set_address(self, server: int, address: str) -> None:
         """A call that waits for that server goes on at the new address."""
