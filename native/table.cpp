@@ -146,8 +146,7 @@ uint32_t Table::admit(Stripe &stripe, const Push &push, size_t i) {
 
 void Table::start(RowHeader *row) const {
   initial_values(row->key, config_.seed, static_cast<float>(config_.init_scale), row->weights(), layout_.dim);
-  const float state = config_.optimizer.name == "adagrad" ? static_cast<float>(config_.optimizer.initial) : 0.0f;
-  std::fill_n(row->weights() + layout_.dim, layout_.state_width, state);
+  std::fill_n(row->weights() + layout_.dim, layout_.state_width, initial_state());
 }
 
 template <class Rule>

@@ -77,6 +77,12 @@ class Table {
   // Multiplies shows and clicks by `decay`, then drops rows and waiting keys by their slot's policy.
   size_t evict(uint32_t now, double decay, int threads);
 
+  // Whole rows, weights then state. Of keys without a row, read gives what a new row would have; assign makes them;
+  // add, whose `gradients` are differences of whole rows, admits them like a push. Not for hot paths: one thread.
+  void read_whole(std::span<const uint64_t> keys, float *out) const;
+  void assign_whole(std::span<const uint64_t> keys, const float *rows, const uint16_t *slots, uint32_t tick);
+  void add_whole(const Push &push);
+
   // Every row learns anew from its initial value; keys, counts and who waits stay.
   void reset(int threads);
 
@@ -130,6 +136,9 @@ class Table {
   void push_range(const Push &push, const Step &step, size_t begin, size_t end);
   uint32_t admit(Stripe &stripe, const Push &push, size_t i);
   void start(RowHeader *row) const;
+  float initial_state() const {
+    return config_.optimizer.name == "adagrad" ? static_cast<float>(config_.optimizer.initial) : 0.0f;
+  }
 
   const TableConfig config_;
   const RowLayout layout_;

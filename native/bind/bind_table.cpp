@@ -105,6 +105,39 @@ nb::object floats(const Table &table, const Keys &keys, size_t from, size_t widt
   });
 }
 
+template <class M>
+void check_whole(const char *name, const M &rows, const Keys &keys, const Table &table) {
+  check_length(name, rows.shape(0), keys);
+  const size_t width = table.layout().dim + table.layout().state_width;
+  if (rows.shape(1) != width)
+    throw std::invalid_argument(std::string("Argument '") + name + "' must have " + std::to_string(width) +
+                                " columns, weights and state, but has " + std::to_string(rows.shape(1)));
+}
+
+nb::object read_whole(const Table &table, Keys keys) {
+  return array<float>({keys.shape(0), table.layout().dim + table.layout().state_width},
+                      [&](float *out) { table.read_whole(span_of(keys), out); });
+}
+
+void assign_whole(Table &table, Keys keys, ConstMatrix rows, Vector<const uint16_t> slots, int64_t tick) {
+  check_whole("rows", rows, keys, table);
+  check_length("slots", slots.shape(0), keys);
+  const uint32_t when = tick_of("tick", tick);
+  clickline::bind::NoGil release;
+  table.assign_whole(span_of(keys), rows.data(), slots.data(), when);
+}
+
+void add_whole(Table &table, Keys keys, ConstMatrix rows, Vector<const float> shows, Vector<const float> clicks,
+               Vector<const uint16_t> slots, int64_t tick) {
+  check_whole("rows", rows, keys, table);
+  check_length("shows", shows.shape(0), keys);
+  check_length("clicks", clicks.shape(0), keys);
+  check_length("slots", slots.shape(0), keys);
+  const Push step{span_of(keys), rows.data(), shows.data(), clicks.data(), slots.data(), tick_of("tick", tick), 1.0};
+  clickline::bind::NoGil release;
+  table.add_whole(step);
+}
+
 nb::object counts(const Table &table, Keys keys) {
   return array<float>({keys.shape(0), 2}, [&](float *out) {
     table.look_up(span_of(keys), [&](size_t i, const RowHeader &row) {
@@ -177,6 +210,12 @@ void bind_table(nb::module_ &m) {
       .def("push", &push, nb::arg("keys").noconvert(), nb::arg("grads").noconvert(), nb::arg("shows").noconvert(),
            nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(), nb::arg("tick"),
            nb::arg("scale") = 1.0, nb::arg("threads") = 1)
+      .def("read_whole", &read_whole, nb::arg("keys").noconvert())
+      .def("assign_whole", &assign_whole, nb::arg("keys").noconvert(), nb::arg("rows").noconvert(),
+           nb::arg("slots").noconvert(), nb::kw_only(), nb::arg("tick"))
+      .def("add_whole", &add_whole, nb::arg("keys").noconvert(), nb::arg("rows").noconvert(),
+           nb::arg("shows").noconvert(), nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(),
+           nb::arg("tick"))
       .def("reset", &Table::reset, nb::kw_only(), nb::arg("threads") = 1, nb::call_guard<clickline::bind::NoGil>(),
            "Every row learns anew from its initial value; keys, counts and who waits stay.")
       .def("evict", [](Table &t, int64_t now, double decay, int threads) {

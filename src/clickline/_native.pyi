@@ -68,6 +68,26 @@ class Table:
         scale: float = 1.0,
         threads: int = 1,
     ) -> None: ...
+    def read_whole(self, keys: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Weights and state of each key; what a new row would have where there is none."""
+
+    def assign_whole(
+        self, keys: NDArray[np.uint64], rows: NDArray[np.float32], slots: NDArray[np.uint16], *, tick: int
+    ) -> None:
+        """Set weights and state, making rows that are not there."""
+
+    def add_whole(
+        self,
+        keys: NDArray[np.uint64],
+        rows: NDArray[np.float32],
+        shows: NDArray[np.float32],
+        clicks: NDArray[np.float32],
+        slots: NDArray[np.uint16],
+        *,
+        tick: int,
+    ) -> None:
+        """Add differences of weights and state, admitting new keys like a push."""
+
     def reset(self, *, threads: int = 1) -> None:
         """Every row learns anew from its initial value; keys, counts and who waits stay."""
 

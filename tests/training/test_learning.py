@@ -10,9 +10,9 @@ import clickline
 from clickline.config import Job
 from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
+from clickline.ps.averages import Average
 from clickline.train import checkpoints
 from clickline.train.api import evaluate_checkpoint
-from clickline.train.averaging import Average
 from clickline.train.learner import Learner
 
 

@@ -14,7 +14,14 @@ from clickline.config.features import Slot
 from clickline.config.tables import Admission, Eviction, Table, Tables
 from clickline.models.embeddings import Embedding
 
+BUCKETS = 4096
+"""Keys fall into so many buckets, and buckets are dealt out to servers: native/hash.h."""
 Policy = tuple[int, float, int, float, float, float]
+
+
+def owned_buckets(*, part: int, parts: int) -> tuple[int, int]:
+    """The first bucket of a server, and the first behind it."""
+    return BUCKETS * part // parts, BUCKETS * (part + 1) // parts
 
 
 def build_tables(

@@ -3,6 +3,9 @@
 A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the
 manifest, and made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found
 before it is used. docs/reference/checkpoint.md is the specification.
+
+Where several processes hold the tables, each writes its own buckets into the same hidden directory: `begin`, then
+`write_tables` in each, then `finish` in one.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +26,13 @@ from safetensors.torch import save as save_tensors
 
 from clickline import _native
 from clickline.errors import CheckpointError
+from clickline.ps.tables import BUCKETS
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 DENSE = "dense.safetensors"
 MANIFEST_LIMIT = 16 << 20
+_TABLE = re.compile(r"table-(\w+?)(?:-\d{4}-of-\d{4})?\.rows")
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class Checkpoint:
         return int(self.manifest["step"])
 
 
-def table_file(name: str) -> str:
-    return f"table-{name}.rows"
+def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
+    return f"table-{name}.rows" if parts == 1 else f"table-{name}-{part:04d}-of-{parts:04d}.rows"
 
 
 def write(
@@ -53,30 +59,66 @@ def write(
     tables: dict[str, _native.Table],
 ) -> Checkpoint:
     """Write `directory/step-N`, N from the facts, and return it. Replaces nothing."""
-    place = directory / f"step-{facts['step']:010d}"
-    aside = directory / f".writing-{place.name}-{os.getpid()}"
-    directory.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
+    aside = begin(directory, step=facts["step"])
+    try:
+        files = write_tables(aside, tables)
+        return finish(aside, facts=facts, tensors=tensors, tables=files)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def begin(directory: Path, *, step: int) -> Path:
+    """The hidden directory of a checkpoint to be."""
+    aside = directory / f".writing-step-{step:010d}-{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+    except OSError as error:
+        raise _unwritable(aside, error) from error
+    return aside
+
+
+def write_tables(
+    aside: Path, tables: dict[str, _native.Table], *, part: int = 0, parts: int = 1
+) -> dict[str, dict[str, Any]]:
+    """Write one process's tables; returns size and digest of each file, for the manifest."""
+    written = {}
+    for name, table in tables.items():
+        file = aside / table_file(name, part=part, parts=parts)
+        table.save(str(file))
+        written[file.name] = _digest(file)
+    return written
+
+
+def finish(
+    aside: Path,
+    *,
+    facts: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    tables: dict[str, dict[str, Any]],
+) -> Checkpoint:
+    """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
+    place = aside.parent / aside.name.removeprefix(".writing-").rpartition("-")[0]
     try:
         _write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
-        for name, table in tables.items():
-            table.save(str(aside / table_file(name)))
-        files = {file.name: _digest(file) for file in sorted(aside.iterdir())}
+        files = {**tables, DENSE: _digest(aside / DENSE)}
         manifest = {"format": FORMAT, **facts, "files": files}
         _write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
         _sync_directory(aside)
         if place.exists():  # the same step, reached again after a resume: the new one is as good
             shutil.rmtree(place)
         aside.rename(place)
-        _sync_directory(directory)
+        _sync_directory(aside.parent)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise CheckpointError(f"{place}: cannot be written: {error}; those before it are untouched") from error
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
+        raise _unwritable(place, error) from error
     return Checkpoint(place, manifest)
+
+
+def _unwritable(place: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(f"{place}: cannot be written: {error}; those before it are untouched")
 
 
 def find(directory: Path) -> list[Checkpoint]:
@@ -130,17 +172,28 @@ def verify(checkpoint: Checkpoint) -> None:
 def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
     """Verify, load the tables, and return the dense tensors."""
     verify(checkpoint)
-    wanted = {table_file(name) for name in tables}
-    there = {name for name in checkpoint.manifest["files"] if name.startswith("table-")}
-    if wanted != there:
-        raise CheckpointError(f"{checkpoint.path}: has {sorted(there)}, the model needs {sorted(wanted)}")
     tensors = dense_tensors(checkpoint)
-    for name, table in tables.items():
-        try:
-            table.load(str(checkpoint.path / table_file(name)))
-        except (RuntimeError, ValueError) as error:
-            raise CheckpointError(f"{checkpoint.path / table_file(name)}: {error}") from error
+    load_tables(checkpoint, tables)
     return tensors
+
+
+def load_tables(
+    checkpoint: Checkpoint, tables: dict[str, _native.Table], *, buckets: tuple[int, int] = (0, BUCKETS)
+) -> None:
+    """Load rows of some buckets, however many processes wrote them."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(checkpoint.manifest["files"]):
+        name = _TABLE.fullmatch(file)
+        if name is not None:
+            found.setdefault(name[1], []).append(file)
+    if found.keys() != tables.keys():
+        raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
+    for name, table in tables.items():
+        for file in found[name]:
+            try:
+                table.load(str(checkpoint.path / file), *buckets)
+            except (RuntimeError, ValueError) as error:
+                raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
 
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

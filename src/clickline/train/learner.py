@@ -22,8 +22,8 @@ from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
 from clickline.models.embeddings import Fields
 from clickline.models.registry import build_model
-from clickline.train.averaging import Average
-from clickline.train.optimizers import dense_optimizer
+from clickline.ps.averages import Average
+from clickline.ps.optimizers import dense_optimizer
 from clickline.train.sparse import Pulled, SparseSide
 
 Tag = TypeVar("Tag")
