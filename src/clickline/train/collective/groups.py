@@ -1,0 +1,250 @@
+"""Ranks that find each other: from torchrun's environment to a process group, and from a lost peer to a reason.
+
+Every rank meets the others at a small key-value store, which torchrun or rank 0 holds at MASTER_ADDR:MASTER_PORT. It
+is also where a rank that fails leaves its reason. A rank that finds a connection cut looks there, so it can say which
+rank failed first and why, or which are gone without a word, as killed ones are.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from clickline.config.cluster import Cluster
+from clickline.errors import PeerError
+
+GRACE = 2.0
+"""Seconds that survivors wait for each other's word about who failed."""
+_LOOPBACK = ("127.0.0.1", "localhost")
+_TEXT_LIMIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the environment says about this rank."""
+
+    rank: int
+    ranks: int
+    local_rank: int
+    local_ranks: int
+    host: str
+    port: int
+    agent: bool
+    """Whether torchrun holds the store, not rank 0."""
+    attempt: str
+    """Which of torchrun's restarts this is: the store outlives them."""
+    gpu: bool
+    """Whether CLICKLINE_DEVICE asks for one."""
+
+
+def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process was started as a rank, by torchrun or by hand."""
+    return "RANK" in environ and "WORLD_SIZE" in environ
+
+
+def place_of(environ: Mapping[str, str] = os.environ) -> Place:
+    """Read RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them."""
+    rank, ranks = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
+    if ranks < 1 or rank >= ranks:
+        raise PeerError(f"RANK is {rank} and WORLD_SIZE {ranks}; ranks are numbered from 0 to WORLD_SIZE - 1")
+    host = environ.get("MASTER_ADDR", "")
+    if not host:
+        raise PeerError("MASTER_ADDR is not set; it names the host of rank 0, and torchrun sets it")
+    device = environ.get("CLICKLINE_DEVICE", "cpu")
+    if device not in ("cpu", "cuda"):
+        raise PeerError(f"CLICKLINE_DEVICE is {device!r}; known devices: cpu, cuda")
+    return Place(
+        rank=rank,
+        ranks=ranks,
+        local_rank=_number(environ, "LOCAL_RANK", rank),
+        local_ranks=max(_number(environ, "LOCAL_WORLD_SIZE", ranks), 1),
+        host=host,
+        port=_number(environ, "MASTER_PORT"),
+        agent=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        attempt=environ.get("TORCHELASTIC_RESTART_COUNT", "0"),
+        gpu=device == "cuda",
+    )
+
+
+class Group:
+    """The ranks of a run, met. `patience` is how long a silent peer is waited for in the middle of a run."""
+
+    def __init__(self, place: Place, store: dist.Store, *, backend: str, patience: float) -> None:
+        self.place = place
+        self.rank = place.rank
+        self.size = place.ranks
+        self.backend = backend
+        self.device = torch.device("cuda", place.local_rank) if backend == "nccl" else torch.device("cpu")
+        self.patience = patience
+        self._store = store
+        self._failed = False
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes: journal, checkpoints, result."""
+        return self.rank == 0
+
+    @contextmanager
+    def together(self, doing: str) -> Iterator[None]:
+        """Around anything that needs the other ranks: what PyTorch says of a cut becomes a PeerError that names it."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise self._lost(doing, error) from error
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Around a rank's whole work: a failure here is told to the others, who would else only see a cut."""
+        try:
+            yield
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    def leave(self) -> None:
+        """Go, when all have finished. Rank 0 goes last if it holds the store."""
+        if dist.is_initialized():
+            with self.together("leaving"):
+                dist.barrier()
+            dist.destroy_process_group()
+
+    def _tell(self, error: BaseException) -> None:
+        if self._failed:  # a peer's failure, not ours: it has told, or never will
+            dist.destroy_process_group()
+            return
+        self._failed = True
+        text = str(error) or "interrupted"
+        try:
+            self._store.set(f"failed/{self.rank}", f"{type(error).__name__}: {text}"[:_TEXT_LIMIT])
+            dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
+            self._linger()
+        except RuntimeError:  # the store is gone as well, and nobody is left to tell
+            pass
+
+    def _lost(self, doing: str, error: RuntimeError) -> PeerError:
+        """What to say after a cut, from what the others have left at the store."""
+        first_words = str(error).split(". This is")[0].split("] ", 1)[-1]
+        if self._failed:
+            return PeerError(f"{self._name} stopped while {doing}: {first_words}")
+        self._failed = True
+        try:
+            found = self._ask()
+        except RuntimeError:
+            found = "rank 0 is gone without a word, and the store with it (killed?)"
+        return PeerError(f"{self._name} lost its peers while {doing}: {found} ({first_words})")
+
+    def _ask(self) -> str:
+        self._store.set(f"lost/{self.rank}", "1")
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        until = time.monotonic() + GRACE
+        while True:
+            for rank in others:
+                if self._store.check([f"failed/{rank}"]):
+                    reason = self._store.get(f"failed/{rank}").decode(errors="replace")
+                    self._linger()
+                    return f"rank {rank} failed: {reason}"
+            silent = [rank for rank in others if not self._store.check([f"lost/{rank}"])]
+            if time.monotonic() > until or not silent:
+                break
+            time.sleep(0.05)
+        self._linger()
+        if not silent:
+            return "the connection between them was cut; all ranks are alive"
+        named = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
+        return f"rank {named} gone without a word (killed?)"
+
+    def _linger(self) -> None:
+        """Hold the store, if it is ours, until the others have read it."""
+        self._store.set(f"told/{self.rank}", "1")
+        if self.rank != 0 or self.place.agent:
+            return
+        until = time.monotonic() + GRACE
+        keys = [f"told/{rank}" for rank in range(self.size)]
+        while time.monotonic() < until and not self._store.check(keys):
+            time.sleep(0.05)
+
+    @property
+    def _name(self) -> str:
+        return f"rank {self.rank} of {self.size}"
+
+
+def join(cluster: Cluster, *, place: Place | None = None) -> Group:
+    """Meet the other ranks, or raise PeerError that names those missing after `cluster.start_timeout`."""
+    place = place or place_of()
+    if dist.is_initialized():
+        raise PeerError("torch.distributed is already initialised in this process; let clickline do it")
+    until = time.monotonic() + cluster.start_timeout
+    store = _store(place, patience=cluster.start_timeout)
+    backend = _meet(place, store, until=until, patience=cluster.start_timeout)
+    if backend == "gloo" and place.host in _LOOPBACK:  # or it would look for this host's name, which may lead nowhere
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    group = Group(place, store, backend=backend, patience=cluster.retry_for)
+    with group.together("connecting"):
+        dist.init_process_group(
+            backend,
+            store=dist.PrefixStore("group", store),
+            rank=place.rank,
+            world_size=place.ranks,
+            timeout=timedelta(seconds=group.patience),
+        )
+    return group
+
+
+def _store(place: Place, *, patience: float) -> dist.Store:
+    holds = place.rank == 0 and not place.agent
+    where = f"{place.host}:{place.port}"
+    try:
+        store = dist.TCPStore(
+            place.host, place.port, None, holds, timedelta(seconds=patience), wait_for_workers=False
+        )
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        if holds:
+            raise PeerError(f"rank 0 cannot listen at {where} (MASTER_ADDR:MASTER_PORT): {reason}") from error
+        raise PeerError(
+            f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
+            f"{patience:g} s; is rank 0 running there? ({reason})"
+        ) from error
+    return dist.PrefixStore(f"clickline/{place.attempt}", store)
+
+
+def _meet(place: Place, store: dist.Store, *, until: float, patience: float) -> str:
+    """Wait for all; return the backend, which is NCCL only if every rank has a GPU and was asked to use it."""
+    able = place.gpu and torch.cuda.device_count() > place.local_rank and dist.is_nccl_available()
+    keys = [f"joined/{rank}" for rank in range(place.ranks)]
+    missing = keys
+    try:
+        store.set(keys[place.rank], "nccl" if able else "gloo")
+        while not store.check(keys):
+            if time.monotonic() > until:
+                missing = [key for key in keys if not store.check([key])]
+                break
+            time.sleep(0.05)
+        else:
+            return "nccl" if all(store.get(key) == b"nccl" for key in keys) else "gloo"
+    except RuntimeError as error:
+        raise PeerError(
+            f"rank {place.rank} of {place.ranks}: rank 0 at {place.host}:{place.port} went away while ranks were "
+            "still missing"
+        ) from error
+    numbers = ", ".join(key.partition("/")[2] for key in missing)
+    raise PeerError(
+        f"rank {numbers} of {place.ranks} did not come to {place.host}:{place.port} within {patience:g} s "
+        "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
+    )
+
+
+def _number(environ: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
+    text = environ.get(name, "")
+    if not text and otherwise is not None:
+        return otherwise
+    if not text.isdecimal():
+        raise PeerError(f"{name} is {text!r}, a number was expected; torchrun sets it, and `clickline train` does")
+    return int(text)
