@@ -6,7 +6,7 @@ takes the same way as far as forward, and never changes a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -24,7 +24,7 @@ from clickline.models.embeddings import Fields
 from clickline.models.registry import build_model
 from clickline.ps.averages import Average
 from clickline.ps.optimizers import dense_optimizer
-from clickline.train.sparse import Pulled, SparseSide
+from clickline.train.sparse import Pulled, Rows, SparseSide
 
 Tag = TypeVar("Tag")
 
@@ -39,9 +39,14 @@ class Learned:
 
 
 class Learner:
-    """Everything that changes while training, with the steps that change it."""
+    """Everything that changes while training, with the steps that change it.
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int) -> None:
+    `elsewhere` are the tables if their rows are not all here. Learners of several processes override `_agree`.
+    """
+
+    def __init__(
+        self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None
+    ) -> None:
         torch.manual_seed(job.seed)
         fields = Fields(
             slots=tuple(slot.name for slot in schema.slots),
@@ -53,7 +58,9 @@ class Learner:
         self.job = job
         self.schema = schema
         self.model = build_model(job.model, fields)
-        self.sparse = SparseSide(embeddings=self.model.embeddings, schema=schema, job=job, threads=threads)
+        self.sparse = SparseSide(
+            embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=elsewhere
+        )
         self.optimizer = dense_optimizer(self.model, job.train.optimizer)
         self.average = Average(self.model, keep=job.train.average)
         self.step = 0
@@ -109,11 +116,31 @@ class Learner:
 
     def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
         self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
-        weight = len(batch) if batch.weights is None else float(batch.weights.sum())
-        self.sparse.push(pulled, tick=self.tick, weight=weight)
+        self.sparse.push(pulled, tick=self.tick, weight=weight_of(batch))
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        learned = self._agree(self._differentiate(batch, pulled), weight_of(batch))
+        clip = self.job.train.optimizer.clip
+        if clip > 0:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+        self.optimizer.step()
+        self.step += 1
+        self.average.follow(self.step)
+        if not np.isfinite(learned.loss):
+            raise ModelError(
+                f"loss is {learned.loss} at step {self.step}: training diverged; lower train.optimizer.learning_rate "
+                "or tables.*.optimizer.learning_rate, or set their clip"
+            )
+        return learned
+
+    def _agree(self, learned: Learned, weight: float) -> Learned:
+        """Between backward and the dense step: where several processes make one gradient and one loss of theirs."""
+        return learned
+
+    def _differentiate(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
+        """Forward and backward: gradients are in the parameters and in the pulled tensors."""
         logits = self.model(self.sparse.inputs(batch, pulled))
         labels = torch.from_numpy(batch.labels)
         shaped = labels[:, 0] if logits.dim() == 1 else labels
@@ -124,21 +151,8 @@ class Learner:
             )
         weights = None if batch.weights is None else torch.from_numpy(batch.weights)
         loss = weighted_loss(logits, shaped, weights)
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        clip = self.job.train.optimizer.clip
-        if clip > 0:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
-        self.optimizer.step()
-        self.step += 1
-        self.average.follow(self.step)
-        value = float(loss.detach())
-        if not np.isfinite(value):
-            raise ModelError(
-                f"loss is {value} at step {self.step}: training diverged; lower train.optimizer.learning_rate or "
-                "tables.*.optimizer.learning_rate, or set their clip"
-            )
-        return Learned(value, logits.detach().reshape(len(batch), -1).numpy())
+        return Learned(float(loss.detach()), logits.detach().reshape(len(batch), -1).numpy())
 
     @property
     def evicts(self) -> bool:
@@ -184,6 +198,11 @@ class Learner:
         torch.set_rng_state(tensors["random.torch"])
         self.step = step
         self.tick = int(tensors["tick"])
+
+
+def weight_of(batch: Batch) -> float:
+    """What a batch's mean is a mean over."""
+    return len(batch) if batch.weights is None else float(batch.weights.sum())
 
 
 def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:

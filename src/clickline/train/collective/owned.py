@@ -14,23 +14,18 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
+from clickline.ps.tables import owned_buckets
 from clickline.train.collective.exchanging import Exchange, Integers
 from clickline.train.sparse import Floats, Gradient, merged
 
-BUCKETS = 4096
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _ABSENT = -1
-
-
-def owner_ranges(owners: int) -> list[tuple[int, int]]:
-    """The first bucket of each owner, and the first that is no more its own."""
-    return [(BUCKETS * owner // owners, BUCKETS * (owner + 1) // owners) for owner in range(owners)]
 
 
 def shares(keys: NDArray[np.uint64], owners: int) -> list[int]:
     """How many of the keys, which are in the order of buckets, each owner has."""
     buckets = (keys * _SPREAD) >> np.uint64(52)
-    ends = np.array([last for _, last in owner_ranges(owners)], np.uint64)
+    ends = np.array([owned_buckets(part=owner, parts=owners)[1] for owner in range(owners)], np.uint64)
     return np.diff(np.searchsorted(buckets, ends, side="left"), prepend=0).tolist()
 
 
