@@ -25,9 +25,10 @@ def decompressed(raw: BinaryIO, *, path: str, offset: int = 0, piece: int = _PIE
     """The content of `raw` from `offset` on (counted after decompression), in pieces of at most `piece` bytes."""
     size = min(piece, _PIECE)
     head = _read(raw, 4)
-    if head.startswith(_GZIP):
+    kind = _kind(head)
+    if kind == "gzip":
         pieces = _gzip(head, raw, path, size)
-    elif head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
+    elif kind == "zstd":
         pieces = _zstd(head, raw, path, size)
     else:
         pieces, offset = _plain(head, raw, offset, size)
@@ -41,6 +42,11 @@ def decompressed(raw: BinaryIO, *, path: str, offset: int = 0, piece: int = _PIE
             f"'{path}' has only {seen} bytes, but reading should go on at {offset}: it has changed since. "
             f"Restore it, or start without the checkpoint's position."
         )
+
+
+def is_compressed(raw: BinaryIO) -> bool:
+    """Whether a file is one to decompress. Reads its first bytes."""
+    return _kind(_read(raw, 4)) != "plain"
 
 
 class Stream(io.RawIOBase):
@@ -63,6 +69,12 @@ class Stream(io.RawIOBase):
         buffer[:count] = self._rest[:count]
         self._rest = self._rest[count:]
         return count
+
+
+def _kind(head: bytes) -> str:
+    if head.startswith(_GZIP):
+        return "gzip"
+    return "zstd" if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5) else "plain"
 
 
 def _read(raw: BinaryIO, size: int) -> bytes:

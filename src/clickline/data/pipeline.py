@@ -11,23 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import Any
 
-from clickline._native import Parsed, Parser
+from clickline._native import Parsed
 from clickline.config.data import Data
-from clickline.data import tables
-from clickline.data.arrow import parse_table
 from clickline.data.batch import Batch
-from clickline.data.conveyors import Conveyor
 from clickline.data.files import find
-from clickline.data.positions import Counts, Place, Position
+from clickline.data.positions import Counts, Position
+from clickline.data.reading import Parsing, Reading, way_of_opening
 from clickline.data.reports import Report, Tally
 from clickline.data.schema import Schema
 from clickline.data.shuffling import Window, beginning, windows
-from clickline.data.streams import Block, Meter, Opened, blocks, text
-from clickline.errors import ClicklineError, DataError
-
-_TEXT = ("criteo", "slots", "elasticctr", "csv")
+from clickline.data.streams import Block, Meter, blocks
+from clickline.errors import DataError
 
 
 class Dataset:
@@ -45,8 +40,8 @@ class Dataset:
         self._shuffle_rows = data.shuffle_rows if shuffle else 0
         self._files = find(paths, options=data.storage)
         self._meter = Meter()
-        self._opened = self._way_of_opening()
-        self._parsers: dict[tuple[str, ...], Parser] = {}
+        self._opened = way_of_opening(data, schema, meter=self._meter)
+        self._parse = Parsing(schema)
         self._tally: Tally | None = None
         self._total: int | None = None
 
@@ -73,22 +68,17 @@ class Dataset:
         tally = Tally(limit=self._data.max_bad_rows, start=start.place.counts, warn=self._tally is None)
         self._tally = tally
         self._meter.read = 0
-        threads = self._data.threads
-        parsed = Conveyor(
-            self._blocks(start.place), work=self._parse, threads=threads, ahead=2 * threads + 2, name="clickline-parse"
-        )
-        gathered: Conveyor[Window, Window] = Conveyor(
-            self._windows(parsed, start=start, then=then, tally=tally),
-            upstream=parsed,
-            ahead=2,
-            name="clickline-window",
+        reading = Reading(
+            blocks(self._files, start=start.place, opened=self._opened),
+            parse=self._parse,
+            gather=partial(self._windows, start=start, then=then, tally=tally),
+            batch_size=self._batch_size,
+            threads=self._data.threads,
         )
         try:
-            for window in gathered:
-                yield from window.batches(self._batch_size)
-                del window  # or there would be three of them while the next one is awaited
+            yield from reading
         finally:
-            gathered.close()
+            reading.close()
 
     def share(self, position: Position) -> float | None:
         """How much of the pass is done at a position, guessed by bytes until all have been read; None if unknown."""
@@ -108,32 +98,3 @@ class Dataset:
         if tally.counts.rows == 0:
             shown = ", ".join(self.files[:3]) + (", …" if len(self.files) > 3 else "")
             raise DataError(f"There are no rows in the data: {shown} ({len(self.files)} files, all empty).")
-
-    def _blocks(self, start: Place) -> Iterator[Block]:
-        return blocks(self._files, start=start, opened=self._opened)
-
-    def _way_of_opening(self) -> Opened:
-        if self._data.format in _TEXT:
-            return partial(text, data=self._data, meter=self._meter)
-        if self._data.format == "parquet":
-            return partial(tables.parquet, wanted=self._schema.columns_of)
-        return partial(tables.custom, reader=tables.load_reader(self._data))
-
-    def _parse(self, block: Block) -> tuple[Block, Parsed]:
-        """Runs in several threads at once; the native part of it without the interpreter lock."""
-        try:
-            return block, self._parsed(block)
-        except ClicklineError as error:
-            raise type(error)(f"'{block.path}': {error}") from error
-
-    def _parsed(self, block: Block) -> Parsed:
-        data: Any = block.data
-        if not isinstance(data, bytes):
-            return parse_table(self._parser(()), data)
-        return self._parser(block.columns).parse(data)
-
-    def _parser(self, columns: tuple[str, ...]) -> Parser:
-        # Two threads may both make one, which does no harm.
-        if columns not in self._parsers:
-            self._parsers[columns] = self._schema.parser(columns=list(columns))
-        return self._parsers[columns]

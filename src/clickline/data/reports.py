@@ -30,9 +30,12 @@ class BadRow:
     path: str
     line: int
     reason: str
+    origin: int = 0
+    """The byte from which lines are counted: not the file's beginning where only a part of it is read."""
 
     def __str__(self) -> str:
-        return f"{self.path}, line {self.line}: {self.reason}"
+        after = f" from byte {self.origin} on" if self.origin else ""
+        return f"{self.path}, line {self.line}{after}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,10 @@ class Tally:
         self._missing_dense = _sum(self._missing_dense, missing_dense)
         self._missing_slots = _sum(self._missing_slots, missing_slots)
 
-    def note(self, path: str, line: int, reason: str) -> None:
+    def note(self, path: str, line: int, reason: str, *, origin: int = 0) -> None:
         """Keep an example of a bad row, if there are not enough yet."""
         if len(self._examples) < _EXAMPLES:
-            row = BadRow(path, line, reason)
+            row = BadRow(path, line, reason, origin)
             self._examples.append(row)
             if self._warn:
                 logger.warning("Skipped a malformed row: %s", row)

@@ -113,5 +113,5 @@ def _rows(result: Parsed) -> Batch:
 def _count(block: Block, result: Parsed, *, line: int, tally: Tally) -> None:
     tally.add(rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots)
     for number, reason in result.errors:
-        tally.note(block.path, line + number, reason)
+        tally.note(block.path, line + number, reason, origin=block.origin)
     tally.check()

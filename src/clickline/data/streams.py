@@ -36,6 +36,8 @@ class Block:
     """CSV: the file's columns. Empty for formats that have none."""
     data: object
     """Bytes or a record batch."""
+    origin: int = 0
+    """The byte from which lines are counted, where the stream does not know how many there are before."""
 
 
 class Meter:
@@ -74,18 +76,31 @@ Opened = Callable[[int, File, Place], Iterator[Block]]
 def blocks(files: list[File], *, start: Place, opened: Opened) -> Iterator[Block]:
     """All blocks of all files, from a place on."""
     if start.path:
-        _same_file(files, start)
+        same_file(files, start)
     for number in range(start.file, len(files)):
         beginning = start if number == start.file else Place(file=number)
         yield from opened(number, files[number], beginning)
 
 
-def text(number: int, file: File, start: Place, *, data: Data, meter: Meter) -> Iterator[Block]:
-    """Blocks of a text file."""
+Span = tuple[int, int | None]
+"""A part of a file, from one place to before another: bytes of text, or row groups. None is the end of the file."""
+
+
+def text(number: int, file: File, start: Place, *, data: Data, meter: Meter, span: Span = (0, None)) -> Iterator[Block]:
+    """Blocks of a text file. A span, which may begin and end within lines, has the lines that start in it."""
     columns: tuple[str, ...] = ()
-    offset, line = start.offset, start.line
+    begin, end = span
+    offset, line, origin = start.offset, start.line, 0
+    inside = begin > offset
+    if inside:
+        offset, line = begin - 1, 0  # whether a line starts at `begin` is told by the byte before
     with file.open() as raw:
         pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
+        if inside:
+            offset, pieces = _from_next_line(pieces, offset=offset, end=end)
+            origin = offset
+        if end is not None:
+            pieces = _before(pieces, offset=offset, end=end)
         if data.format == "csv" and offset == 0:
             columns, header, pieces = _columns(pieces, data=data, path=file.path)
             offset, line = len(header), int(bool(header))
@@ -94,8 +109,35 @@ def text(number: int, file: File, start: Place, *, data: Data, meter: Meter) -> 
                 columns, _, _ = _columns(decompressed(again, path=file.path), data=data, path=file.path)
         known: int | None = line
         for where, lines in cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
-            yield Block(file=number, path=file.path, offset=where, line=known, columns=columns, data=lines)
+            yield Block(
+                file=number, path=file.path, offset=where, line=known, columns=columns, data=lines, origin=origin
+            )
             known = None
+
+
+def _from_next_line(pieces: Iterator[bytes], *, offset: int, end: int | None) -> tuple[int, Iterator[bytes]]:
+    """Where the first line starts that does so after the byte at `offset`, and all from there on."""
+    for piece in pieces:
+        newline = piece.find(b"\n")
+        if newline >= 0:
+            return offset + newline + 1, chain([piece[newline + 1 :]], pieces)
+        offset += len(piece)
+        if end is not None and offset >= end:
+            break  # or a span within a very long line would cost as much as all of the line
+    return offset, iter(())
+
+
+def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes]:
+    """All lines that start before `end`; the last one goes on past it, unless the byte before `end` is its newline."""
+    if offset >= end:
+        return
+    for piece in pieces:
+        newline = piece.find(b"\n", max(end - 1 - offset, 0))
+        if newline >= 0:
+            yield piece[: newline + 1]
+            return
+        yield piece
+        offset += len(piece)
 
 
 def cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
@@ -140,7 +182,7 @@ def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[s
     return tuple(name.strip() for name in names), head[:end], chain([head[end:]], pieces)
 
 
-def _same_file(files: list[File], start: Place) -> None:
+def same_file(files: list[File], start: Place) -> None:
     found = files[start.file].path if start.file < len(files) else "nothing"
     # Only the name: the same data may be mounted somewhere else today.
     if PurePosixPath(found).name != PurePosixPath(start.path).name:

@@ -14,13 +14,18 @@ from clickline.data.compression import Stream, decompressed
 from clickline.data.files import File
 from clickline.data.positions import Place
 from clickline.data.readers import ROWS_PER_TABLE, Reader
-from clickline.data.streams import Block
+from clickline.data.streams import Block, Span
 from clickline.errors import ClicklineError, DataError, JobError
 from clickline.plugins import load_class
 
 
-def parquet(number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]]) -> Iterator[Block]:
-    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read."""
+def parquet(
+    number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]], span: Span = (0, None)
+) -> Iterator[Block]:
+    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read.
+
+    A span is row groups, those from one to before another.
+    """
     with file.open() as raw:
         if raw.seek(0, io.SEEK_END) == 0:
             return
@@ -29,15 +34,31 @@ def parquet(number: int, file: File, start: Place, *, wanted: Callable[[list[str
             content = pq.ParquetFile(raw)
             columns = wanted(content.schema_arrow.names)
             first = 0
-            for group in range(content.num_row_groups):
+            groups = content.num_row_groups
+            if (span[1] or span[0]) > groups:
+                raise DataError(
+                    f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed."
+                )
+            for group in range(groups if span[1] is None else span[1]):
                 rows = content.metadata.row_group(group).num_rows
-                if first + rows > start.offset:
+                if group >= span[0] and first + rows > start.offset:
                     batches = content.iter_batches(ROWS_PER_TABLE, row_groups=[group], columns=columns)
                     yield from _from_place(number, file, start.offset, batches, first=first)
                 first += rows
         except pa.ArrowException as error:
             raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
     _complete(file, start, first)
+
+
+def row_groups(file: File) -> list[int]:
+    """The bytes of each row group of a Parquet file."""
+    with file.open() as raw:
+        try:
+            content = pq.ParquetFile(raw).metadata
+        except pa.ArrowException as error:
+            raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
+        groups = [content.row_group(number) for number in range(content.num_row_groups)]
+        return [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups]
 
 
 def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator[Block]:
