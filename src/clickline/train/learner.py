@@ -44,9 +44,7 @@ class Learner:
     `elsewhere` are the tables if their rows are not all here. Learners of several processes override `_agree`.
     """
 
-    def __init__(
-        self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None
-    ) -> None:
+    def __init__(self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None) -> None:
         torch.manual_seed(job.seed)
         fields = Fields(
             slots=tuple(slot.name for slot in schema.slots),

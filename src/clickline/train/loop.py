@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ class Run:
         for batch, position, learned in self.learner.learn(batches, barrier=self._checkpoint_due):
             self.standing = replace(self.standing, position=position, rows=self.standing.rows + len(batch))
             self.interval.add(batch, learned)
-            self._after_step(learned, journal, share=lambda position=position: self._share(dataset, position))
+            self._after_step(learned, journal, share=partial(self._share, dataset, position))
             if self._enough():
                 break
 

@@ -16,6 +16,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
@@ -76,7 +78,7 @@ def place_of(environ: Mapping[str, str] = os.environ) -> Place:
 class Group:
     """The ranks of a run, met. `patience` is how long a silent peer is waited for in the middle of a run."""
 
-    def __init__(self, place: Place, store: dist.Store, *, backend: str, patience: float) -> None:
+    def __init__(self, place: Place, store: Store, *, backend: str, patience: float) -> None:
         self.place = place
         self.rank = place.rank
         self.size = place.ranks
@@ -189,7 +191,7 @@ def join(cluster: Cluster, *, place: Place | None = None) -> Group:
     with group.together("connecting"):
         dist.init_process_group(
             backend,
-            store=dist.PrefixStore("group", store),
+            store=PrefixStore("group", store),
             rank=place.rank,
             world_size=place.ranks,
             timeout=timedelta(seconds=group.patience),
@@ -197,13 +199,11 @@ def join(cluster: Cluster, *, place: Place | None = None) -> Group:
     return group
 
 
-def _store(place: Place, *, patience: float) -> dist.Store:
+def _store(place: Place, *, patience: float) -> Store:
     holds = place.rank == 0 and not place.agent
     where = f"{place.host}:{place.port}"
     try:
-        store = dist.TCPStore(
-            place.host, place.port, None, holds, timedelta(seconds=patience), wait_for_workers=False
-        )
+        store = TCPStore(place.host, place.port, None, holds, timedelta(seconds=patience), wait_for_workers=False)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         if holds:
@@ -212,10 +212,10 @@ def _store(place: Place, *, patience: float) -> dist.Store:
             f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
             f"{patience:g} s; is rank 0 running there? ({reason})"
         ) from error
-    return dist.PrefixStore(f"clickline/{place.attempt}", store)
+    return PrefixStore(f"clickline/{place.attempt}", store)
 
 
-def _meet(place: Place, store: dist.Store, *, until: float, patience: float) -> str:
+def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
     """Wait for all; return the backend, which is NCCL only if every rank has a GPU and was asked to use it."""
     able = place.gpu and torch.cuda.device_count() > place.local_rank and dist.is_nccl_available()
     keys = [f"joined/{rank}" for rank in range(place.ranks)]

@@ -93,7 +93,7 @@ class RankLearner(Learner):
         self._dense.add_up(flat)
         flags, flat = flat[: len(parameters)], flat[len(parameters) :]
         flat /= flat[0].clamp_min(1e-12)
-        loss, *parts = flat[1:].split([1, *(one.numel() for one in (*parameters, *buffers))])
+        loss, *parts = torch.split(flat[1:], [1, *(one.numel() for one in (*parameters, *buffers))])
         for parameter, flag, part in zip(parameters, flags.tolist(), parts, strict=False):
             parameter.grad = part.view_as(parameter) if flag else None
         if flat[0] > 0:

@@ -8,6 +8,7 @@ so a repeated run has the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,8 @@ def shares(keys: NDArray[np.uint64], owners: int) -> list[int]:
     """How many of the keys, which are in the order of buckets, each owner has."""
     buckets = (keys * _SPREAD) >> np.uint64(52)
     ends = np.array([owned_buckets(part=owner, parts=owners)[1] for owner in range(owners)], np.uint64)
-    return np.diff(np.searchsorted(buckets, ends, side="left"), prepend=0).tolist()
+    counts: list[int] = np.diff(np.searchsorted(buckets, ends, side="left"), prepend=0).tolist()
+    return counts
 
 
 class OwnedTable:
@@ -76,7 +78,7 @@ class OwnedTable:
     ) -> None:
         send = shares(keys, self._exchange.size)
         counts = self._counts(send, tick)
-        columns = [keys, slots, shows, clicks, grads]
+        columns: list[NDArray[Any]] = [keys, slots, shows, clicks, grads]
         received = self._swap(columns, send=send, receive=np.maximum(counts, 0))
         self._learn(received, scale=scale, threads=threads)
 
@@ -88,19 +90,19 @@ class OwnedTable:
         if (counts == _ABSENT).all():
             return
         none = np.empty(0, np.float32)
-        columns = [np.empty(0, np.uint64), np.empty(0, np.uint16), none, none, none]
+        columns: list[NDArray[Any]] = [np.empty(0, np.uint64), np.empty(0, np.uint16), none, none, none]
         received = self._swap(columns, send=nothing, receive=np.maximum(counts, 0))
         self._learn(received, scale=1.0, threads=threads)
 
     def _counts(self, send: list[int], tick: int) -> Integers:
         """How many keys each rank is about to push here; agrees on the newest tick on the way."""
         said = np.array([[count, tick] for count in send], np.int64)
-        counts, ticks = self._exchange.swap_numbers(said).T
-        self.tick = max(self.tick, int(ticks.max()))
-        return counts
+        heard = self._exchange.swap_numbers(said)
+        self.tick = max(self.tick, int(heard[:, 1].max()))
+        return heard[:, 0]
 
     def _swap(
-        self, columns: list[NDArray[np.generic]], *, send: list[int], receive: Integers
+        self, columns: list[NDArray[Any]], *, send: list[int], receive: Integers
     ) -> list[list[NDArray[np.uint8]]]:
         """Send each owner its slice of all columns in one message; return the columns of each rank, as bytes."""
         widths = [self._width(number) for number in range(len(columns))]
@@ -144,6 +146,4 @@ class OwnedTable:
         spoken = [part for part in parts if len(part.keys)]
         one = merged(spoken, threads=threads) if len(spoken) > 1 else (spoken or parts)[0]
         # Without a key as well: all of a push is one step of the optimizer, and steps must not differ between owners.
-        table.push(
-            one.keys, one.values, one.shows, one.clicks, one.slots, tick=self.tick, scale=scale, threads=threads
-        )
+        table.push(one.keys, one.values, one.shows, one.clicks, one.slots, tick=self.tick, scale=scale, threads=threads)

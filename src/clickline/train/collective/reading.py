@@ -1,8 +1,9 @@
 """Whose rows are whose: the data in pieces, dealt out to ranks once and for all.
 
-Rank r of k reads the pieces r, r + k, … in this order, in full batches that do not mind where a piece ends. Ranks have different numbers of rows; those that are through
-take part with empty batches until all are. How far each piece was read goes into a checkpoint, so that any number of
-ranks can go on: they cut as those before them did until the epoch ends.
+Rank r of k reads the pieces r, r + k, … in this order, in full batches that do not mind where a piece ends. Ranks have
+different numbers of rows; those that are through take part with empty batches until all are. How far each piece was
+read goes into a checkpoint, so that any number of ranks can go on: they cut as those before them did until the epoch
+ends.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def full_batches(batches: Iterator[tuple[Batch, int, int]], *, size: int) -> Ite
     and how many rows of that piece are handed out by then."""
     held: list[Batch] = []
     rows = piece = done = 0
-    for batch, piece, done in batches:  # noqa: B007  (the last ones are needed behind the loop)
+    for batch, piece, done in batches:
         left = batch
         while rows + len(left) >= size:
             take = size - rows

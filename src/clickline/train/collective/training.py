@@ -6,6 +6,7 @@ launcher. All ranks need the same job and see the same files: data, and the outp
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -17,7 +18,7 @@ import torch
 from clickline.config import Job
 from clickline.data.fitting import fit
 from clickline.data.schema import Schema
-from clickline.errors import JobError
+from clickline.errors import JobError, PeerError
 from clickline.train import checkpoints
 from clickline.train.api import Result, _checkpoint_to_resume
 from clickline.train.collective.exchanging import Exchange
@@ -113,6 +114,7 @@ def _beginning(
     job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool
 ) -> tuple[checkpoints.Checkpoint | None, Schema]:
     """The checkpoint to go on from, if any, and the schema: rank 0 finds them, and all take them."""
+    _check_same_jobs(job, talk)
     said: dict[str, Any] = {}
     if talk.rank == 0:
         old = _checkpoint_to_resume(directory, resume=resume, fresh=fresh)
@@ -125,6 +127,15 @@ def _beginning(
     said = talk.announce(said)
     found = None if said["checkpoint"] is None else checkpoints.read(Path(said["checkpoint"]))
     return found, Schema.from_dict(said["schema"])
+
+
+def _check_same_jobs(job: Job, talk: Exchange) -> None:
+    """Ranks that train different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+    shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
+    digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
+    others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
+    if others:
+        raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
 
 
 def _use_threads(job: Job, place: Place) -> int:
