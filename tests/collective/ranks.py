@@ -12,6 +12,7 @@ from typing import Any
 
 from processes import ENVIRONMENT
 
+QUIET = {**ENVIRONMENT, "TORCH_CPP_LOG_LEVEL": "ERROR"}  # or PyTorch warns of every connection that is cut
 PROGRAM = Path(__file__).with_name("one_rank.py")
 
 
@@ -35,17 +36,19 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
-def start_ranks(count: int, *arguments: str | Path, only: range | None = None) -> list[subprocess.Popen[str]]:
-    """Start ranks 0 to count - 1, or some of them."""
+def start_ranks(
+    count: int, *arguments: str | Path, only: range | None = None, own: dict[int, list[str]] | None = None
+) -> list[subprocess.Popen[str]]:
+    """Start ranks 0 to count - 1, or some of them; `own` are arguments of single ones."""
     port = free_port()
     meeting = {"WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     return [
         subprocess.Popen(
-            [sys.executable, str(PROGRAM), *map(str, arguments)],
+            [sys.executable, str(PROGRAM), *map(str, arguments), *(own or {}).get(rank, [])],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**ENVIRONMENT, **meeting, "RANK": str(rank)},
+            env={**QUIET, **meeting, "RANK": str(rank)},
         )
         for rank in (only or range(count))
     ]

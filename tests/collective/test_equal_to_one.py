@@ -14,6 +14,7 @@ from clickline.train.inspecting import difference
 from processes import small_settings, write_job
 from ranks import lines_of, run_ranks
 
+pytestmark = pytest.mark.heavy
 BATCH = 100
 
 

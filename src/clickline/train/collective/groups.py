@@ -126,7 +126,7 @@ class Group:
         try:
             self._store.set(f"failed/{self.rank}", f"{type(error).__name__}: {text}"[:_TEXT_LIMIT])
             dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
-            self._linger()
+            self._linger(set(range(self.size)))
         except RuntimeError:  # the store is gone as well, and nobody is left to tell
             pass
 
@@ -150,26 +150,26 @@ class Group:
             for rank in others:
                 if self._store.check([f"failed/{rank}"]):
                     reason = self._store.get(f"failed/{rank}").decode(errors="replace")
-                    self._linger()
+                    self._linger({one for one in others if self._store.check([f"lost/{one}"])})
                     return f"rank {rank} failed: {reason}"
             silent = [rank for rank in others if not self._store.check([f"lost/{rank}"])]
             if time.monotonic() > until or not silent:
                 break
             time.sleep(0.05)
-        self._linger()
+        self._linger(set(others) - set(silent))
         if not silent:
             return "the connection between them was cut; all ranks are alive"
         named = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
         return f"rank {named} gone without a word (killed?)"
 
-    def _linger(self) -> None:
-        """Hold the store, if it is ours, until the others have read it."""
+    def _linger(self, readers: set[int]) -> None:
+        """Hold the store, if it is ours, until these have read it."""
         self._store.set(f"told/{self.rank}", "1")
         if self.rank != 0 or self.place.agent:
             return
         until = time.monotonic() + GRACE
-        keys = [f"told/{rank}" for rank in range(self.size)]
-        while time.monotonic() < until and not self._store.check(keys):
+        keys = [f"told/{rank}" for rank in sorted(readers)]
+        while keys and time.monotonic() < until and not self._store.check(keys):
             time.sleep(0.05)
 
     @property
