@@ -1,4 +1,4 @@
-"""A rank as a process: python one_rank.py JOB [--resume] [--die-at STEP], with RANK and the rest in the environment."""
+"""A rank as a process: one_rank.py JOB [--resume] [--die RANK STEP HOW], with RANK and the rest in the environment."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from clickline.train.watching import Lines
 
 
 def die_at(step: int, how: str) -> None:
-    """Have this rank die in the middle of a step: by SIGKILL, or by an error of its own."""
+    """Have this rank end in the middle of a step: killed, stopped, or by an error of its own."""
     compute = RankLearner._compute
 
     def dying(self, batch, pulled):
         if self.step + 1 == step:
-            if how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
+            if how != "raise":
+                os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[how])
             raise ClicklineError(f"the moon is full at step {step}")
         return compute(self, batch, pulled)
 

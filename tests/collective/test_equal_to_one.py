@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ranks import lines_of, run_ranks
 
 import clickline
 from clickline.config import Job
@@ -12,7 +14,6 @@ from clickline.train import checkpoints
 from clickline.train.api import evaluate_checkpoint
 from clickline.train.inspecting import difference
 from processes import small_settings, write_job
-from ranks import lines_of, run_ranks
 
 pytestmark = pytest.mark.heavy
 BATCH = 100
@@ -63,6 +64,65 @@ def test_two_ranks_of_batch_b_are_one_process_of_batch_2b(two_logs, tmp_path, st
     assert two[0].result["rows"] == one.rows == 8000
     assert {**two[0].result, "seconds": 0} == {**two[1].result, "seconds": 0}
     assert two[0].result["test"]["auc"] == pytest.approx(one.test["auc"], abs=1e-5)
+
+
+@pytest.fixture
+def histories(tmp_path) -> dict[str, list[str]]:
+    """Two logs of movies seen, with weights and times, and the same rows in one; the second is shorter."""
+    rng = np.random.default_rng(2)
+    header = "click,user,movie,seen,weight,when"
+    rows = []
+    for row in range(1500):
+        seen = rng.choice(30, size=rng.integers(1, 6), replace=False)
+        movie = rng.choice(seen) if rng.random() < 0.5 else rng.integers(0, 30)
+        click = int(movie in seen) if rng.random() < 0.8 else 0
+        rows.append(f"{click},u{row % 40},{movie},{'|'.join(map(str, seen))},{1 + row % 3},{1000 + row}")
+    halves, mixed = (rows[:1000], rows[1000:]), []
+    for first in range(0, 1000, BATCH):
+        mixed += halves[0][first : first + BATCH] + halves[1][first : first + BATCH]
+    paths = {"a": halves[0], "b": halves[1], "mixed": mixed, "test": rows[::3]}
+    for name, lines in paths.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n")
+    return {
+        "two": [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")],
+        "one": [str(tmp_path / "mixed.csv")],
+        "test": [str(tmp_path / "test.csv")],
+    }
+
+
+def test_weights_times_groups_and_shared_tables_agree_too(histories, tmp_path):
+    """The first five steps have rows of both ranks, the others of one: in one process, batches of 2b and of b."""
+    settings: dict[str, object] = {
+        "name": "two",
+        "output": str(tmp_path / "runs"),
+        "threads": 1,
+        "data": {"format": "csv", "train": histories["two"], "valid": histories["test"], "shuffle_rows": 0},
+        "features": {
+            "labels": ["click"],
+            "slots": ["user", "movie", {"name": "seen", "separator": "|", "pooling": "sequence", "keys_of": "movie"}],
+            "weight": "weight",
+            "time": "when",
+            "group": "user",
+        },
+        "model": {"name": "din", "embedding_dim": 8, "hidden": [16], "params": {"sequence_length": 6}},
+        "train": {"batch_size": BATCH, "epochs": 1, "log_every": 1, "max_steps": 5},
+        "tables": {"embedding": {"init_scale": 0.1}, "eviction": {"unseen_for": 400}, "evict_every": 3},
+        "cluster": {"piece_bytes": 1 << 30},
+    }
+    assert run_ranks(2, write_job(tmp_path / "two.yaml", settings))[0].result["steps"] == 5
+    whole = {**settings, "train": {**settings["train"], "max_steps": 0}}
+    done = run_ranks(2, write_job(tmp_path / "two.yaml", whole), "--resume")[0].result
+    assert done["steps"] == 10
+    assert done["rows"] == 1500
+    settings |= {"name": "one", "data": {**settings["data"], "train": histories["one"]}}
+    settings["train"] |= {"batch_size": 2 * BATCH}
+    clickline.train_job(Job.model_validate(settings))
+    here, there = lines_of(tmp_path / "runs" / "two", kind="train"), lines_of(tmp_path / "runs" / "one", kind="train")
+    for mine, theirs in zip(here[:5], there, strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-5), mine["step"]
+    assert {"auc", "gauc", "logloss"} <= done["valid"].keys()
+    figures = evaluate_checkpoint(checkpoint=Path(done["checkpoint"]), paths=histories["test"])
+    assert done["valid"] == pytest.approx(figures, abs=1e-6)
 
 
 def test_the_same_bits_every_time_and_the_exact_figures(two_logs, tmp_path):

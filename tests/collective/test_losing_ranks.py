@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from ranks import ends, start_ranks
 
 from clickline.errors import PeerError
-from clickline.train.collective.groups import place_of
+from clickline.train.collective.places import place_of
 from processes import small_settings, write_job
-from ranks import ends, start_ranks
 
 pytestmark = pytest.mark.heavy
 
@@ -42,7 +42,7 @@ def test_a_killed_rank_ends_all_within_seconds(job, victim):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_failing_ranks_reason_is_everybodys(job, victim):
-    processes = start_ranks(3, job, "--die", str(victim), "5", "raise")
+    processes = start_ranks(2, job, "--set", f"train.staleness={victim}", "--die", str(victim), "5", "raise")
     done = ends(processes, within=60)
     assert done[victim].code == 1
     for rank, one in enumerate(done):
@@ -50,6 +50,15 @@ def test_a_failing_ranks_reason_is_everybodys(job, victim):
         if rank != victim:
             assert one.code == 7
             assert f"rank {victim} failed: ClicklineError" in one.err
+
+
+def test_a_stuck_rank_is_not_waited_for_for_ever(job):
+    processes = start_ranks(2, job, "--set", "cluster.retry_for=5", "--die", "1", "5", "stop")
+    err = processes[0].communicate(timeout=100)[1]
+    processes[1].kill()
+    processes[1].communicate()
+    assert processes[0].returncode == 7
+    assert "rank 1 gone without a word (killed, or stuck?) (no answer for 5 s, cluster.retry_for)" in err
 
 
 def test_a_rank_that_does_not_come_is_named(job):

@@ -21,6 +21,7 @@ from clickline.data.batch import Batch
 from clickline.data.pipeline import Dataset
 from clickline.data.positions import Position
 from clickline.data.schema import Schema
+from clickline.errors import CheckpointError
 from clickline.train import checkpoints
 from clickline.train.evaluating import evaluate, flat
 from clickline.train.journal import Interval, Journal
@@ -73,6 +74,7 @@ class Run:
 
     def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
         """Stand where the checkpoint stood."""
+        self._check_position(checkpoint)
         tensors = self._load(checkpoint)
         self.learner.restore(tensors, step=checkpoint.step)
         self.standing = Standing.from_dict(checkpoint.manifest["standing"])
@@ -123,6 +125,14 @@ class Run:
 
     def _load(self, checkpoint: checkpoints.Checkpoint) -> dict[str, torch.Tensor]:
         return checkpoints.load(checkpoint, tables=self.learner.sparse.tables)
+
+    def _check_position(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """One process goes on from a position in the whole data; several, from the pieces they have read."""
+        if checkpoint.manifest.get("progress") is not None:
+            raise CheckpointError(
+                f"{checkpoint.path} stands in the middle of an epoch of several ranks, which one process cannot go on "
+                "with; resume with --set strategy=collective (one rank will do), or from between epochs"
+            )
 
     @property
     def _midway(self) -> bool:

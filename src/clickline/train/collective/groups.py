@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
+from threading import Lock
 
 import torch
 import torch.distributed as dist
@@ -21,58 +22,13 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
+from clickline.train.collective.places import Place, place_of
 
 GRACE = 2.0
 """Seconds that survivors wait for each other's word about who failed."""
 _LOOPBACK = ("127.0.0.1", "localhost")
 _TEXT_LIMIT = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What the environment says about this rank."""
-
-    rank: int
-    ranks: int
-    local_rank: int
-    local_ranks: int
-    host: str
-    port: int
-    agent: bool
-    """Whether torchrun holds the store, not rank 0."""
-    attempt: str
-    """Which of torchrun's restarts this is: the store outlives them."""
-    gpu: bool
-    """Whether CLICKLINE_DEVICE asks for one."""
-
-
-def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process was started as a rank, by torchrun or by hand."""
-    return "RANK" in environ and "WORLD_SIZE" in environ
-
-
-def place_of(environ: Mapping[str, str] = os.environ) -> Place:
-    """Read RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them."""
-    rank, ranks = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
-    if ranks < 1 or rank >= ranks:
-        raise PeerError(f"RANK is {rank} and WORLD_SIZE {ranks}; ranks are numbered from 0 to WORLD_SIZE - 1")
-    host = environ.get("MASTER_ADDR", "")
-    if not host:
-        raise PeerError("MASTER_ADDR is not set; it names the host of rank 0, and torchrun sets it")
-    device = environ.get("CLICKLINE_DEVICE", "cpu")
-    if device not in ("cpu", "cuda"):
-        raise PeerError(f"CLICKLINE_DEVICE is {device!r}; known devices: cpu, cuda")
-    return Place(
-        rank=rank,
-        ranks=ranks,
-        local_rank=_number(environ, "LOCAL_RANK", rank),
-        local_ranks=max(_number(environ, "LOCAL_WORLD_SIZE", ranks), 1),
-        host=host,
-        port=_number(environ, "MASTER_PORT"),
-        agent=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        attempt=environ.get("TORCHELASTIC_RESTART_COUNT", "0"),
-        gpu=device == "cuda",
-    )
+_meetings = count()  # torchrun's store outlives a group: another one of the same processes needs names of its own
 
 
 class Group:
@@ -86,7 +42,9 @@ class Group:
         self.device = torch.device("cuda", place.local_rank) if backend == "nccl" else torch.device("cpu")
         self.patience = patience
         self._store = store
-        self._failed = False
+        self._telling = Lock()
+        self._cause = ""
+        """Why this rank cannot go on, once it cannot: the first cause, whichever thread finds it."""
 
     @property
     def first(self) -> bool:
@@ -118,13 +76,13 @@ class Group:
             dist.destroy_process_group()
 
     def _tell(self, error: BaseException) -> None:
-        if self._failed:  # a peer's failure, not ours: it has told, or never will
-            dist.destroy_process_group()
-            return
-        self._failed = True
-        text = str(error) or "interrupted"
+        theirs = bool(self._cause)
+        self._cause = self._cause or f"{type(error).__name__}: {str(error) or 'interrupted'}"
         try:
-            self._store.set(f"failed/{self.rank}", f"{type(error).__name__}: {text}"[:_TEXT_LIMIT])
+            if theirs:  # a peer's failure, not ours: it has told, or never will
+                dist.destroy_process_group()
+                return
+            self._store.set(f"failed/{self.rank}", self._cause[:_TEXT_LIMIT])
             dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
             self._linger(set(range(self.size)))
         except RuntimeError:  # the store is gone as well, and nobody is left to tell
@@ -133,14 +91,14 @@ class Group:
     def _lost(self, doing: str, error: RuntimeError) -> PeerError:
         """What to say after a cut, from what the others have left at the store."""
         first_words = str(error).split(". This is")[0].split("] ", 1)[-1]
-        if self._failed:
-            return PeerError(f"{self._name} stopped while {doing}: {first_words}")
-        self._failed = True
-        try:
-            found = self._ask()
-        except RuntimeError:
-            found = "rank 0 is gone without a word, and the store with it (killed?)"
-        return PeerError(f"{self._name} lost its peers while {doing}: {found} ({first_words})")
+        if "imed out" in first_words:
+            first_words = f"no answer for {self.patience:g} s, cluster.retry_for"
+        with self._telling:
+            try:
+                self._cause = self._cause or self._ask()
+            except RuntimeError:
+                self._cause = "rank 0 is gone without a word, and the store with it (killed?)"
+        return PeerError(f"{self._name} lost its peers while {doing}: {self._cause} ({first_words})")
 
     def _ask(self) -> str:
         self._store.set(f"lost/{self.rank}", "1")
@@ -160,7 +118,7 @@ class Group:
         if not silent:
             return "the connection between them was cut; all ranks are alive"
         named = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
-        return f"rank {named} gone without a word (killed?)"
+        return f"rank {named} gone without a word (killed, or stuck?)"
 
     def _linger(self, readers: set[int]) -> None:
         """Hold the store, if it is ours, until these have read it."""
@@ -212,7 +170,7 @@ def _store(place: Place, *, patience: float) -> Store:
             f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
             f"{patience:g} s; is rank 0 running there? ({reason})"
         ) from error
-    return PrefixStore(f"clickline/{place.attempt}", store)
+    return PrefixStore(f"clickline/{place.attempt}/{next(_meetings)}", store)
 
 
 def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
@@ -239,12 +197,3 @@ def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
         f"rank {numbers} of {place.ranks} did not come to {place.host}:{place.port} within {patience:g} s "
         "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
     )
-
-
-def _number(environ: Mapping[str, str], name: str, otherwise: int | None = None) -> int:
-    text = environ.get(name, "")
-    if not text and otherwise is not None:
-        return otherwise
-    if not text.isdecimal():
-        raise PeerError(f"{name} is {text!r}, a number was expected; torchrun sets it, and `clickline train` does")
-    return int(text)

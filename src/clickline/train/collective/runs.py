@@ -45,11 +45,6 @@ class RankRun(Run):
         self._progress: Progress | None = None
 
     def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
-        if checkpoint.manifest["standing"]["position"] is not None:
-            raise CheckpointError(
-                f"{checkpoint.path} stands in the middle of an epoch of one process, which ranks cannot go on with; "
-                "finish the epoch with --set strategy=single, or take a checkpoint from between epochs"
-            )
         super().resume(checkpoint)
         facts = checkpoint.manifest.get("progress")
         self._progress = None if facts is None else Progress.from_dict(facts)
@@ -99,6 +94,13 @@ class RankRun(Run):
         return tensors if self.group.first else {**tensors, **without_rows(tensors)}
 
     _load = load
+
+    def _check_position(self, checkpoint: checkpoints.Checkpoint) -> None:
+        if checkpoint.manifest["standing"]["position"] is not None:
+            raise CheckpointError(
+                f"{checkpoint.path} stands in the middle of an epoch of one process, which ranks cannot go on with; "
+                "finish the epoch with --set strategy=single, or take a checkpoint from between epochs"
+            )
 
     @property
     def _midway(self) -> bool:

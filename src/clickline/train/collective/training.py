@@ -22,8 +22,9 @@ from clickline.errors import JobError, PeerError
 from clickline.train import checkpoints
 from clickline.train.api import Result, _checkpoint_to_resume
 from clickline.train.collective.exchanging import Exchange
-from clickline.train.collective.groups import Group, Place, join
+from clickline.train.collective.groups import Group, join
 from clickline.train.collective.learning import RankLearner
+from clickline.train.collective.places import Place
 from clickline.train.collective.runs import RankRun
 from clickline.train.journal import Journal
 from clickline.train.resuming import check_same_job
@@ -130,7 +131,7 @@ def _beginning(
 
 
 def _check_same_jobs(job: Job, talk: Exchange) -> None:
-    """Ranks that train different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+    """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
     shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
     digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
     others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
