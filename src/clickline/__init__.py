@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clickline.errors import JobError as JobError
     from clickline.errors import ModelError as ModelError
     from clickline.errors import PeerError as PeerError
-    from clickline.models.base import Model as Model
     from clickline.launch.clusters import train_job as train_job
+    from clickline.models.base import Model as Model
 
 try:
     __version__ = version("clickline")

@@ -6,7 +6,7 @@ takes the same way as far as forward, and never changes a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +23,7 @@ from clickline.errors import CheckpointError, ModelError
 from clickline.ps.averages import Average
 from clickline.ps.optimizers import dense_optimizer
 from clickline.train.building import build
-from clickline.train.sparse import Pulled, SparseSide
+from clickline.train.sparse import Pulled, Rows, SparseSide
 
 Tag = TypeVar("Tag")
 
@@ -38,13 +38,18 @@ class Learned:
 
 
 class Learner:
-    """Everything that changes while training, with the steps that change it."""
+    """Everything that changes while training, with the steps that change it.
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int) -> None:
+    `elsewhere` are the tables if their rows are not all here. Learners of several processes override `_agree`.
+    """
+
+    def __init__(self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None) -> None:
         self.job = job
         self.schema = schema
         self.model = build(job, schema)
-        self.sparse = SparseSide(embeddings=self.model.embeddings, schema=schema, job=job, threads=threads)
+        self.sparse = SparseSide(
+            embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=elsewhere
+        )
         self.optimizer = dense_optimizer(self.model, job.train.optimizer)
         self.average = Average(self.model, keep=job.train.average)
         self.step = 0
@@ -104,17 +109,27 @@ class Learner:
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()
-        logits = self.model(self.sparse.inputs(batch, pulled))
-        loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        learned = self._agree(self._differentiate(batch, pulled), weight_of(batch))
         clip = self.job.train.optimizer.clip
         if clip > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
         self.step += 1
         self.average.follow(self.step)
-        return learned_from(loss, logits, step=self.step)
+        check_finite(learned.loss, step=self.step)
+        return learned
+
+    def _agree(self, learned: Learned, weight: float) -> Learned:
+        """Between backward and the dense step: where several processes make one gradient and one loss of theirs."""
+        return learned
+
+    def _differentiate(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
+        """Forward and backward: gradients are in the parameters and in the pulled tensors."""
+        logits = self.model(self.sparse.inputs(batch, pulled))
+        loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return Learned(float(loss.detach()), logits.detach().reshape(len(batch), -1).numpy())
 
     @property
     def evicts(self) -> bool:
@@ -179,15 +194,13 @@ def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, label
     return weighted_loss(logits, shaped, None if batch.weights is None else torch.from_numpy(batch.weights))
 
 
-def learned_from(loss: torch.Tensor, logits: torch.Tensor, *, step: int) -> Learned:
-    """A step's figures, or an error if it has diverged."""
-    value = float(loss.detach())
-    if not np.isfinite(value):
+def check_finite(loss: float, *, step: int) -> None:
+    """Stop a run that has diverged, with a word about what helps."""
+    if not np.isfinite(loss):
         raise ModelError(
-            f"loss is {value} at step {step}: training diverged; lower train.optimizer.learning_rate or "
+            f"loss is {loss} at step {step}: training diverged; lower train.optimizer.learning_rate or "
             "tables.*.optimizer.learning_rate, or set their clip"
         )
-    return Learned(value, logits.detach().reshape(len(logits), -1).numpy())
 
 
 def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:

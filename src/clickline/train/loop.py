@@ -7,21 +7,25 @@ in every checkpoint, so a run that is killed and resumed ends with the same bits
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.pipeline import Dataset
 from clickline.data.positions import Position
 from clickline.data.schema import Schema
+from clickline.errors import CheckpointError
 from clickline.train import checkpoints
 from clickline.train.evaluating import evaluate, flat
 from clickline.train.journal import Interval, Journal
-from clickline.train.learner import Learner
+from clickline.train.learner import Learned, Learner
 from clickline.train.watching import Watcher
 
 EVALUATION_BATCH = 4096
@@ -50,7 +54,10 @@ class Standing:
 
 
 class Run:
-    """One run of one job in one directory."""
+    """One run of one job in one directory.
+
+    A run of several ranks overrides where its batches come from, how it measures, and how it saves and loads.
+    """
 
     def __init__(self, *, job: Job, schema: Schema, learner: Learner, directory: Path, watcher: Watcher) -> None:
         self.job = job
@@ -63,10 +70,12 @@ class Run:
         self.interval = Interval()
         self.valid: dict[str, float] = {}
         self._saved_at = -1
+        self._shown = 0.0
 
     def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
         """Stand where the checkpoint stood."""
-        tensors = checkpoints.load(checkpoint, tables=self.learner.sparse.tables)
+        self._check_position(checkpoint)
+        tensors = self._load(checkpoint)
         self.learner.restore(tensors, step=checkpoint.step)
         self.standing = Standing.from_dict(checkpoint.manifest["standing"])
         self.interval = Interval.restored(tensors)
@@ -86,8 +95,7 @@ class Run:
         if best is not None and best != self.learner.step:
             wanted = self.checkpoint_directory / f"step-{best:010d}"
             self.learner.sparse.empty()
-            tensors = checkpoints.load(checkpoints.read(wanted), tables=self.learner.sparse.tables)
-            self.learner.restore(tensors, step=best, weights_only=True)
+            self.learner.restore(self._load(checkpoints.read(wanted)), step=best, weights_only=True)
             self.watcher.say(f"testing the best checkpoint, {wanted.name}")
         figures = self._evaluate("test", self.job.data.test)
         journal.line(kind="test", step=self.learner.step, epoch=self.standing.epoch, figures=figures)
@@ -97,13 +105,7 @@ class Run:
         """Write a checkpoint of this instant and drop those no longer kept."""
         checkpoint = checkpoints.write(
             self.checkpoint_directory,
-            facts={
-                "step": self.learner.step,
-                "standing": self.standing.to_dict(),
-                "job": self.job.model_dump(mode="json"),
-                "schema": self.schema.to_dict(),
-                "valid": self.valid,
-            },
+            facts=self._facts(),
             tensors={**self.learner.tensors(), **self.interval.tensors()},
             tables=self.learner.sparse.tables,
         )
@@ -111,23 +113,40 @@ class Run:
         checkpoints.prune(self.checkpoint_directory, keep=self.job.checkpoint.keep, also=self.standing.best_step)
         return checkpoint
 
+    def _facts(self) -> dict[str, Any]:
+        """What a manifest says of this instant."""
+        return {
+            "step": self.learner.step,
+            "standing": self.standing.to_dict(),
+            "job": self.job.model_dump(mode="json"),
+            "schema": self.schema.to_dict(),
+            "valid": self.valid,
+        }
+
+    def _load(self, checkpoint: checkpoints.Checkpoint) -> dict[str, torch.Tensor]:
+        return checkpoints.load(checkpoint, tables=self.learner.sparse.tables)
+
+    def _check_position(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """One process goes on from a position in the whole data; several, from the pieces they have read."""
+        if checkpoint.manifest.get("progress") is not None:
+            raise CheckpointError(
+                f"{checkpoint.path} stands in the middle of an epoch of several ranks, which one process cannot go on "
+                "with; resume with --set strategy=collective (one rank will do), or from between epochs"
+            )
+
+    @property
+    def _midway(self) -> bool:
+        """Whether part of the current epoch is done."""
+        return self.standing.position is not None
+
     def _epoch(self, journal: Journal) -> None:
-        settings, standing = self.job.train, self.standing
-        if standing.epoch > 0 and standing.position is None:
+        standing = self.standing
+        whole = not self._midway
+        if standing.epoch > 0 and whole:
             self.learner.sparse.restart()
-        dataset = Dataset(
-            data=self.job.data,
-            schema=self.schema,
-            paths=self.job.data.train,
-            batch_size=settings.batch_size,
-            seed=self.job.seed,
-            shuffle=True,
-        )
-        self.watcher.begin(f"epoch {standing.epoch + 1}/{settings.epochs}")
+        self.watcher.begin(f"epoch {standing.epoch + 1}/{self.job.train.epochs}")
         before = standing.rows
-        whole = standing.position is None
-        with closing(dataset.batches(epoch=standing.epoch, start=standing.position)) as batches:
-            self._steps(batches, dataset, journal)
+        self._pass(journal)
         self.watcher.end()
         if self._enough():
             return
@@ -141,27 +160,51 @@ class Run:
         if keep_this:
             self.save()
 
+    def _pass(self, journal: Journal) -> None:
+        """What is left of the epoch's data."""
+        dataset = Dataset(
+            data=self.job.data,
+            schema=self.schema,
+            paths=self.job.data.train,
+            batch_size=self.job.train.batch_size,
+            seed=self.job.seed,
+            shuffle=True,
+        )
+        standing = self.standing
+        with closing(dataset.batches(epoch=standing.epoch, start=standing.position)) as batches:
+            self._steps(batches, dataset, journal)
+
     def _steps(self, batches: Iterator[tuple[Batch, Position]], dataset: Dataset, journal: Journal) -> None:
-        shown = time.perf_counter()
         for batch, position, learned in self.learner.learn(batches, barrier=self._checkpoint_due):
-            step = self.learner.step
             self.standing = replace(self.standing, position=position, rows=self.standing.rows + len(batch))
             self.interval.add(batch, learned)
-            if step % self.job.train.log_every == 0:
-                figures = self.interval.figures()
-                journal.line(kind="train", step=step, epoch=self.standing.epoch, figures=figures)
-                self.watcher.say(describe(step=step, epoch=self.standing.epoch, figures=figures))
-                self.interval = Interval()
-            now = time.perf_counter()
-            if now - shown > 0.1:
-                facts = {"rows/s": f"{self.interval.rate:,.0f}", "loss": f"{learned.loss:.4f}"}
-                self.watcher.advance(share=self._share(dataset, position), facts=facts)
-                shown = now
-            self._sweep(end_of_epoch=False)
-            if self._checkpoint_due(step):
-                self.save()
+            self._after_step(learned, journal, share=partial(self._share, dataset, position))
             if self._enough():
                 break
+
+    def _after_step(self, learned: Learned, journal: Journal, *, share: Callable[[], float | None]) -> None:
+        """Log, show, sweep and save, each when it is due."""
+        step = self.learner.step
+        if step % self.job.train.log_every == 0:
+            self._log(journal)
+        now = time.perf_counter()
+        if now - self._shown > 0.1:
+            facts = {"rows/s": f"{self.interval.rate:,.0f}", "loss": f"{learned.loss:.4f}"}
+            self.watcher.advance(share=share(), facts=facts)
+            self._shown = now
+        self._sweep(end_of_epoch=False)
+        if self._checkpoint_due(step):
+            self.save()
+
+    def _log(self, journal: Journal) -> None:
+        """A line of metrics about the interval that ends here."""
+        self._write_line(self.interval.figures(), journal)
+        self.interval = Interval()
+
+    def _write_line(self, figures: dict[str, float], journal: Journal) -> None:
+        step, epoch = self.learner.step, self.standing.epoch
+        journal.line(kind="train", step=step, epoch=epoch, figures=figures)
+        self.watcher.say(describe(step=step, epoch=epoch, figures=figures))
 
     def _share(self, dataset: Dataset, position: Position) -> float | None:
         """How much of the epoch is done: by rows if its length is known, else by bytes."""
@@ -182,6 +225,17 @@ class Run:
         return False
 
     def _evaluate(self, name: str, paths: list[str]) -> dict[str, float]:
+        self.watcher.begin(f"evaluating {name}")
+        try:
+            figures = self._measured(
+                paths, progress=lambda rows: self.watcher.advance(share=None, facts={"rows": f"{rows:,}"})
+            )
+        finally:
+            self.watcher.end()
+        self.watcher.say(f"{name}: " + _list(figures))
+        return figures
+
+    def _measured(self, paths: list[str], *, progress: Callable[[int], None]) -> dict[str, float]:
         dataset = Dataset(
             data=self.job.data,
             schema=self.schema,
@@ -190,18 +244,7 @@ class Run:
             seed=self.job.seed,
             shuffle=False,
         )
-        self.watcher.begin(f"evaluating {name}")
-        try:
-            metrics = evaluate(
-                self.learner,
-                dataset,
-                progress=lambda rows: self.watcher.advance(share=None, facts={"rows": f"{rows:,}"}),
-            )
-        finally:
-            self.watcher.end()
-        figures = flat(metrics)
-        self.watcher.say(f"{name}: " + _list(figures))
-        return figures
+        return flat(evaluate(self.learner, dataset, progress=progress))
 
     def _sweep(self, *, end_of_epoch: bool) -> None:
         """Evict rows where the job asks for it."""

@@ -15,7 +15,7 @@ from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.dense import Flat, block_of
 from clickline.train.building import build
-from clickline.train.learner import Learned, learned_from, loss_of
+from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.sparse import Pulled, Rows, SparseSide
 
 Floats = NDArray[np.float32]
@@ -68,7 +68,9 @@ class Network:
         clip = self.job.train.optimizer.clip
         if clip > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
-        return learned_from(loss, logits, step=step)
+        learned = Learned(float(loss.detach()), logits.detach().reshape(len(batch), -1).numpy())
+        check_finite(learned.loss, step=step)
+        return learned
 
     def predict(self, batch: Batch) -> Floats:
         """Logits [rows, labels] with the parameters as they are; unknown keys count as zeros."""

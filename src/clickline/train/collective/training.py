@@ -1,0 +1,147 @@
+"""Training as one rank of several: what `train_job` is to one process.
+
+A process is a rank when RANK and WORLD_SIZE are in its environment: torchrun puts them there, and so does the local
+launcher. All ranks need the same job and see the same files: data, and the output directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clickline.config import Job
+from clickline.data.fitting import fit
+from clickline.data.schema import Schema
+from clickline.errors import JobError, PeerError
+from clickline.train import checkpoints
+from clickline.train.api import Result, _checkpoint_to_resume
+from clickline.train.collective.exchanging import Exchange
+from clickline.train.collective.groups import Group, join
+from clickline.train.collective.learning import RankLearner
+from clickline.train.collective.places import Place
+from clickline.train.collective.runs import RankRun
+from clickline.train.journal import Journal
+from clickline.train.resuming import check_same_job
+from clickline.train.watching import Silent, Watcher
+
+
+class NoJournal(Journal):
+    """For ranks that measure but do not write."""
+
+    def __init__(self) -> None:
+        pass
+
+    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def train_collective(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Train a job as the rank that the environment says, and test it. All ranks return the same result.
+
+    The arguments are those of `train_job`; only rank 0 tells the watcher anything.
+    """
+    if not job.data.train:
+        raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
+    group = join(job.cluster)
+    with group.telling():
+        result = run_rank(
+            job,
+            group=group,
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher if watcher is not None and group.first else Silent(),
+        )
+        group.leave()
+    return result
+
+
+def run_rank(
+    job: Job, *, group: Group, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+) -> Result:
+    """A rank's part in a run, from the first agreement to the result."""
+    started = time.perf_counter()
+    directory = Path(job.output) / job.name
+    talk = Exchange(group, doing="agreeing on how to begin")
+    old, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh)
+    learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
+    run = RankRun(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, group=group)
+    if old is not None:
+        run.resume(old)
+        watcher.say(f"resuming from {old.path}, step {old.step}, with {group.size} rank(s)")
+    elif warm_start is not None:
+        learner.restore(run.load(checkpoints.read(warm_start)), step=0, weights_only=True)
+    resumed_at = None if old is None else old.step
+    journal = (
+        Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at) if group.first else NoJournal()
+    )
+    try:
+        run.train(journal)
+        test = run.test(journal) if job.data.test else {}
+    finally:
+        watcher.end()
+        journal.close()
+    result = Result(
+        directory=directory,
+        checkpoint=run.checkpoint_directory / f"step-{run.standing.best_step or learner.step:010d}",
+        steps=learner.step,
+        rows=run.standing.rows,
+        seconds=time.perf_counter() - started,
+        valid=run.valid,
+        test=test,
+    )
+    if group.first:
+        (directory / "result.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    return result
+
+
+def _beginning(
+    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool
+) -> tuple[checkpoints.Checkpoint | None, Schema]:
+    """The checkpoint to go on from, if any, and the schema: rank 0 finds them, and all take them."""
+    _check_same_jobs(job, talk)
+    said: dict[str, Any] = {}
+    if talk.rank == 0:
+        old = _checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+        if old is None:
+            schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
+        else:
+            check_same_job(job, old.manifest["job"], where=old.path)
+            schema = Schema.from_dict(old.manifest["schema"])
+        said = {"checkpoint": None if old is None else str(old.path), "schema": schema.to_dict()}
+    said = talk.announce(said)
+    found = None if said["checkpoint"] is None else checkpoints.read(Path(said["checkpoint"]))
+    return found, Schema.from_dict(said["schema"])
+
+
+def _check_same_jobs(job: Job, talk: Exchange) -> None:
+    """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+    shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
+    digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
+    others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
+    if others:
+        raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
+
+
+def _use_threads(job: Job, place: Place) -> int:
+    """Those of the job, or the machine's cores divided by the ranks on it."""
+    cores = len(os.sched_getaffinity(0))
+    threads = job.cluster.threads or job.threads or max(cores // place.local_ranks, 1)
+    torch.set_num_threads(threads)
+    return threads
