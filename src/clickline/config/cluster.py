@@ -15,11 +15,11 @@ Seconds = Annotated[float, Field(gt=0, le=10**6)]
 class Agreeing(Section):
     """How trainers agree: the knobs of the strategies."""
 
-    prefetch: Annotated[int, Field(ge=0, le=64)] = 1
-    """async: batches whose rows are pulled ahead while one is computed."""
-    send_queue: Annotated[int, Field(ge=1, le=1024)] = 2
+    prefetch: Annotated[int, Field(ge=0, le=64)] = 0
+    """async, half_async: batches whose rows are pulled ahead of computing; hides a slow network, but rows are staler."""
+    send_queue: Annotated[int, Field(ge=1, le=1024)] = 1
     """async: batches whose gradients may wait to be sent; a trainer that is further ahead waits."""
-    merge: Annotated[int, Field(ge=1, le=1024)] = 4
+    merge: Annotated[int, Field(ge=1, le=1024)] = 2
     """half_async: batches whose gradients are merged before they are sent."""
     max_staleness: Annotated[int, Field(ge=0, le=10**9)] = 0
     """async: gradients computed from rows that have seen this many pushes since are dropped and counted. 0 = never."""
