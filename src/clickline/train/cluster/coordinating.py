@@ -106,6 +106,7 @@ class Coordinator:
             "repeated_rows": standing.repeated_rows,
             "lost_pushes": self.desk.lost_pushes(),
             "set_aside": standing.set_aside,
+            "epochs": standing.epochs,
             "cuts": standing.cuts,
             "pause_seconds": standing.pause_seconds,
             "faults": standing.faults,
@@ -166,6 +167,7 @@ class Coordinator:
             desk.take_book(LeaseBook.from_dict(standing.book, first=standing.next_lease))
         self.watcher.begin(f"epoch {standing.epoch + 1}/{settings.epochs}")
         desk.offer("train", self._train)
+        began, before = time.monotonic(), standing.rows
         while not desk.book.complete and not self._enough():
             self._wait(lambda: desk.book.complete or desk.cut_wanted() or self._enough())
             if not desk.book.complete:
@@ -175,6 +177,7 @@ class Coordinator:
         if self._enough():
             return
         self._wait(desk.all_still)
+        standing.epochs.append({"rows": standing.rows - before, "seconds": time.monotonic() - began})
         desk.write_lines(end=True)
         desk.close_book()
         if desk.evicts and self.job.tables.evict_every == 0:

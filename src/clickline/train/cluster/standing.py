@@ -47,6 +47,8 @@ class Standing:
     faults: list[str] = field(default_factory=list)
     valid: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
+    epochs: list[dict[str, float]] = field(default_factory=list)
+    """Rows and seconds of each epoch that was trained in one go."""
     cuts: int = 0
     pause_seconds: float = 0.0
     """Of the last cut."""
