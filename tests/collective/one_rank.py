@@ -49,6 +49,8 @@ def main() -> int:
     except ClicklineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     print(json.dumps(result.to_dict()))
     return 0
 
