@@ -36,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("job", type=Path)
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--warm-start", type=Path)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--die", nargs=3, metavar=("RANK", "STEP", "HOW"))
     arguments = parser.parse_args()
@@ -43,10 +44,13 @@ def main() -> int:
         die_at(int(arguments.die[1]), arguments.die[2])
     try:
         job = read_job(arguments.job, overrides=arguments.set).job
-        result = train_collective(job, resume=arguments.resume, watcher=Lines(Console(file=sys.stderr)))
+        watcher = Lines(Console(file=sys.stderr))
+        result = train_collective(job, resume=arguments.resume, warm_start=arguments.warm_start, watcher=watcher)
     except ClicklineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     print(json.dumps(result.to_dict()))
     return 0
 

@@ -14,6 +14,7 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
 from clickline.train import checkpoints
+from clickline.train.api import evaluate_checkpoint
 from clickline.train.inspecting import difference
 from clickline.train.learner import Learner
 from processes import small_settings, write_job
@@ -107,3 +108,22 @@ def test_two_ranks_stop_and_one_or_three_go_on(criteo, tmp_path):
         assert done[0].result["rows"] == 2 * ROWS, "the epoch's other rows, each once, and another epoch"
         assert len(done) == ranks
         assert done[0].result["test"]["auc"] > 0.6
+
+
+def test_the_best_checkpoint_is_tested_and_warms_the_next_run(criteo, tmp_path):
+    """Rows that learn far too fast know the training data by heart after an epoch, and the others get worse."""
+    settings = settings_for(criteo, tmp_path, "hasty", checkpoint={"every_steps": 0})
+    settings["train"] |= {"epochs": 9, "early_stopping": {"patience": 2}}
+    settings["tables"] = {"embedding": {"restart_epochs": False, "optimizer": {"learning_rate": 0.5}}}
+    job = write_job(tmp_path / "job.yaml", settings)
+    done = run_ranks(2, job)
+    result = done[0].result
+    assert result["steps"] < 9 * 23, "stopped early"
+    best = checkpoints.read(Path(result["checkpoint"]))
+    assert best.step < result["steps"]
+    assert done[0].err.count("testing the best checkpoint") == 1
+    assert done[1].err == "", "one rank speaks"
+    figures = evaluate_checkpoint(checkpoint=best.path, paths=[criteo["test"]])
+    assert result["test"] == pytest.approx(figures, abs=1e-6)
+    warm = run_ranks(3, job, "--set", "name=warm", "--set", "train.max_steps=1", "--warm-start", best.path)
+    assert warm[0].result["test"]["auc"] == pytest.approx(figures["auc"], abs=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
@@ -50,6 +51,23 @@ def test_a_failing_ranks_reason_is_everybodys(job, victim):
         if rank != victim:
             assert one.code == 7
             assert f"rank {victim} failed: ClicklineError" in one.err
+
+
+@pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])
+def test_an_interrupt_ends_all_and_leaves_no_half_checkpoint(job, tmp_path, chosen):
+    processes = start_ranks(2, job, "--set", "train.epochs=500", "--set", "checkpoint.every_steps=3")
+    saves = tmp_path / "runs" / "small" / "checkpoints"
+    until = time.monotonic() + 100
+    while not list(saves.glob("step-*")):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    for rank in chosen:
+        processes[rank].send_signal(signal.SIGINT)
+    for rank, one in enumerate(ends(processes, within=20)):
+        assert one.code in ((130, 7) if rank in chosen else (7,)), one.err
+        if rank not in chosen:
+            assert f"rank {chosen[0]} failed: KeyboardInterrupt: interrupted" in one.err
+    assert not list(saves.glob(".writing-*"))
 
 
 def test_a_stuck_rank_is_not_waited_for_for_ever(job):
