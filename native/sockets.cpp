@@ -16,6 +16,8 @@
 #include <cstring>
 #include <memory>
 
+#include "hash_stream.h"
+
 namespace clickline {
 
 namespace {
@@ -148,9 +150,18 @@ void Channel::send(std::span<iovec> pieces, Clock::time_point deadline) {
            [this](const msghdr *message) { return ::sendmsg(socket_.get(), message, MSG_NOSIGNAL); });
 }
 
-void Channel::receive(std::span<iovec> places, Clock::time_point deadline) {
+void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash) {
   transfer(socket_.get(), POLLIN, places, deadline, *watch_, bytes_received, "waiting for an answer",
-           [this](msghdr *message) { return ::recvmsg(socket_.get(), message, 0); });
+           [&](msghdr *message) {
+             const ssize_t done = ::recvmsg(socket_.get(), message, 0);
+             size_t left = hash && done > 0 ? static_cast<size_t>(done) : 0;
+             for (const iovec *place = message->msg_iov; left; ++place) {
+               const size_t size = std::min(left, place->iov_len);
+               hash->update(place->iov_base, size);
+               left -= size;
+             }
+             return done;
+           });
 }
 
 bool Channel::gone() const {
