@@ -202,6 +202,7 @@ void Lane::settle(Request &request, double deadline) {
 }
 
 void Lane::exchange(std::span<Request> requests, double deadline) {
+  if (requests.empty()) return;
   const uint64_t cancels = cancels_;
   const auto began = Clock::now();
   if (caller_ == std::this_thread::get_id())
