@@ -127,10 +127,8 @@ inline FrameHeader receive_header(Channel &channel, uint64_t limit, Clock::time_
 inline void receive_payload(Channel &channel, const FrameHeader &header, std::span<const iovec> places,
                             Clock::time_point deadline) {
   std::vector<iovec> pieces(places.begin(), places.end());
-  channel.receive(pieces, deadline);
   HashStream hash;
-  for (const iovec &place : places)
-    if (place.iov_len) hash.update(place.iov_base, place.iov_len);
+  channel.receive(pieces, deadline, &hash);
   if (hash.result() != header.hash) throw Garbled("a frame's payload is garbled");
 }
 

@@ -103,7 +103,7 @@ std::vector<uint64_t> Lane::pull(uint32_t table, std::span<const uint64_t> keys,
     request.buffer = &errors[s];
     requests.push_back(std::move(request));
   }
-  if (!requests.empty()) exchange(requests, config_.deadline);
+  exchange(requests, config_.deadline);
   for (size_t s = 0; s < narrow.size(); ++s)
     if (const auto [begin, end] = parts[s]; begin < end)
       widen(width, narrow[s].data(), out + begin * dim, (end - begin) * dim);

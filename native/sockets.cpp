@@ -15,6 +15,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <vector>
+
+#include "hash_stream.h"
 
 namespace clickline {
 
@@ -43,8 +46,9 @@ Endpoint unix_endpoint(const std::string &path) {
 
 std::string unix_path(const std::string &address) { return address.substr(0, 5) == "unix:" ? address.substr(5) : ""; }
 
-Endpoint endpoint(const std::string &address, bool listening) {
-  if (address.substr(0, 5) == "unix:") return unix_endpoint(address.substr(5));
+// All that a name stands for, in the order of preference: localhost may be ::1 to one side and 127.0.0.1 to the other.
+std::vector<Endpoint> endpoints(const std::string &address, bool listening) {
+  if (address.substr(0, 5) == "unix:") return {unix_endpoint(address.substr(5))};
   const size_t colon = address.rfind(':');
   if (address.substr(0, 4) != "tcp:" || colon <= 4 || colon + 1 >= address.size())
     throw std::invalid_argument("an address is unix:/path/to.sock or tcp:HOST:PORT but got '" + address + "'");
@@ -59,9 +63,12 @@ Endpoint endpoint(const std::string &address, bool listening) {
   if (const int error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found))
     throw ConnectionLost("the host '" + host + "' cannot be resolved: " + gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo *)> owner(found, ::freeaddrinfo);
-  Endpoint result;
-  std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
-  result.size = found->ai_addrlen;
+  std::vector<Endpoint> result;
+  for (const addrinfo *each = found; each; each = each->ai_next) {
+    Endpoint &place = result.emplace_back();
+    std::memcpy(&place.storage, each->ai_addr, each->ai_addrlen);
+    place.size = each->ai_addrlen;
+  }
   return result;
 }
 
@@ -148,9 +155,18 @@ void Channel::send(std::span<iovec> pieces, Clock::time_point deadline) {
            [this](const msghdr *message) { return ::sendmsg(socket_.get(), message, MSG_NOSIGNAL); });
 }
 
-void Channel::receive(std::span<iovec> places, Clock::time_point deadline) {
+void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash) {
   transfer(socket_.get(), POLLIN, places, deadline, *watch_, bytes_received, "waiting for an answer",
-           [this](msghdr *message) { return ::recvmsg(socket_.get(), message, 0); });
+           [&](msghdr *message) {
+             const ssize_t done = ::recvmsg(socket_.get(), message, 0);
+             size_t left = hash && done > 0 ? static_cast<size_t>(done) : 0;
+             for (const iovec *place = message->msg_iov; left; ++place) {
+               const size_t size = std::min(left, place->iov_len);
+               hash->update(place->iov_base, size);
+               left -= size;
+             }
+             return done;
+           });
 }
 
 bool Channel::gone() const {
@@ -175,21 +191,32 @@ void tune(int socket) {
 }
 
 Channel connect_to(const std::string &address, Clock::time_point deadline, const Watch &watch) {
-  const Endpoint peer = endpoint(address, false);
-  Descriptor socket = new_socket(peer.family());
-  if (::connect(socket.get(), peer.get(), peer.size)) {
-    // A unix socket whose queue is full says EAGAIN, and is not connecting.
-    if (errno != EINPROGRESS && errno != EINTR) throw ConnectionLost(reason());
-    if (!wait_for(socket.get(), POLLOUT, deadline, watch)) throw TimedOut("timed out while connecting");
-    socklen_t size = sizeof errno;
-    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &errno, &size) || errno) throw ConnectionLost(reason());
+  const std::vector<Endpoint> peers = endpoints(address, false);
+  for (size_t i = 0;; ++i) {
+    const bool last = i + 1 == peers.size();
+    try {
+      Descriptor socket = new_socket(peers[i].family());
+      if (::connect(socket.get(), peers[i].get(), peers[i].size)) {
+        // A unix socket whose queue is full says EAGAIN, and is not connecting.
+        if (errno != EINPROGRESS && errno != EINTR) throw ConnectionLost(reason());
+        if (!wait_for(socket.get(), POLLOUT, deadline, watch)) throw TimedOut("timed out while connecting");
+        int error = 0;
+        socklen_t size = sizeof error;
+        if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+        if (error) throw ConnectionLost(std::strerror(error));
+      }
+      tune(socket.get());
+      return Channel(std::move(socket), &watch);
+    } catch (const TimedOut &) {
+      throw;
+    } catch (const ConnectionLost &) {
+      if (last) throw;
+    }
   }
-  tune(socket.get());
-  return Channel(std::move(socket), &watch);
 }
 
 Listener::Listener(const std::string &wanted) : address(wanted) {
-  const Endpoint own = endpoint(wanted, true);
+  const Endpoint own = endpoints(wanted, true).front();
   auto fail = [&] { throw PeerFailure("cannot listen at " + wanted + ": " + reason()); };
   socket = new_socket(own.family());
   if (own.family() == AF_UNIX) {

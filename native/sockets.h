@@ -19,6 +19,7 @@
 
 namespace clickline {
 
+class HashStream;
 using Clock = std::chrono::steady_clock;
 inline constexpr Clock::time_point kForever = Clock::time_point::max();
 
@@ -87,7 +88,8 @@ class Channel {
 
   // All of it, or an exception: ConnectionLost, TimedOut, or what `check` throws. The pieces are used up.
   void send(std::span<iovec> pieces, Clock::time_point deadline);
-  void receive(std::span<iovec> places, Clock::time_point deadline);
+  // `hash` takes in what arrives as it arrives: while it is warm, and while the peer sends the rest.
+  void receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash = nullptr);
 
   bool gone() const;  // the peer hung up; asked while its request is being worked on
   explicit operator bool() const { return static_cast<bool>(socket_); }

@@ -68,6 +68,7 @@ void Lane::cancel() {
 void Lane::close() {
   closed_ = true;
   wake_.set();
+  if (caller_ == std::this_thread::get_id()) return;  // the call that was interrupted ends, and its connections with it
   std::lock_guard lock(mutex_);
   for (const auto &link : links_) drop(*link);
 }
@@ -201,9 +202,17 @@ void Lane::settle(Request &request, double deadline) {
 }
 
 void Lane::exchange(std::span<Request> requests, double deadline) {
+  if (requests.empty()) return;
   const uint64_t cancels = cancels_;
   const auto began = Clock::now();
-  std::unique_lock lock(mutex_);
+  if (caller_ == std::this_thread::get_id())
+    throw std::logic_error("this lane is in the middle of a call, which a signal's handler interrupted");
+  std::lock_guard lock(mutex_);
+  caller_ = std::this_thread::get_id();
+  struct Leave {
+    std::atomic<std::thread::id> &caller;
+    ~Leave() { caller = std::thread::id(); }
+  } leave{caller_};
   cancels_at_start_ = cancels;
   current_ = nullptr;
   auto drop_unfinished = [&] {  // a late reply must not be taken for that of the next request

@@ -18,6 +18,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,7 @@ class Lane {
   std::atomic<bool> closed_{false};
   std::mutex address_mutex_;
   std::mutex mutex_;  // of all below: one call at a time
+  std::atomic<std::thread::id> caller_{};  // who has it; a signal's handler may come by on that very thread
   std::vector<std::unique_ptr<Link>> links_;
   uint64_t cancels_at_start_ = 0, number_ = 0;
   Link *current_ = nullptr;  // whom the call waits for
