@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
+import sys
 from dataclasses import fields
 from pathlib import Path
 
 from clickline.config import Job
 from clickline.errors import JobError
 from clickline.launch.child import stopped_by_signals
-from clickline.launch.local import coordinator_address, local_specs, private_sockets
+from clickline.launch.local import coordinator_address, free_ports, local_specs, private_sockets, threads_for
+from clickline.launch.process import Spec
 from clickline.launch.supervising import Supervisor
 from clickline.train import api
 from clickline.train.api import Result
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.processes import open_coordinator
+from clickline.train.collective.places import in_a_group
+from clickline.train.collective.training import train_collective
 from clickline.train.watching import Silent, Watcher
 
 JOB_FILE = "job.json"
@@ -38,6 +41,10 @@ def train_job(
     way = job.way
     if way == "single":
         return api.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+    if way == "collective":
+        if in_a_group():
+            return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+        return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
     if job.cluster.pservers == 0:
         raise JobError(f"strategy {way} needs parameter servers: set cluster.pservers to at least 1")
     return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
@@ -99,6 +106,44 @@ class _Looking:
                 self._told += 1
 
 
-def in_a_rank() -> bool:
-    """Whether torchrun, or something like it, has started this process as one of several."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher) -> Result:
+    """Collective training by processes started here, as torchrun would start them."""
+    directory = Path(job.output) / job.name
+    directory.mkdir(parents=True, exist_ok=True)
+    job_file = directory / JOB_FILE
+    job_file.write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+    argv = [sys.executable, "-m", "clickline", "train", str(job_file), "--json"]
+    if resume:
+        argv += ["--resume-from", str(resume)] if isinstance(resume, Path) else ["--resume"]
+    argv += ["--fresh"] if fresh else []
+    argv += ["--warm-start", str(warm_start)] if warm_start else []
+    ranks, threads = job.cluster.trainers, str(threads_for(job))
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": job.cluster.host,
+        "MASTER_PORT": str(free_ports(job.cluster.host, 1)[0]),
+        "OMP_NUM_THREADS": threads,
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # else PyTorch prints stack frames when a peer dies
+    }
+    specs = [
+        Spec(
+            role="trainer",
+            rank=rank,
+            argv=[*argv, "--set", f"threads={threads}"],
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            log=directory / "logs" / f"trainer.{rank}.log",
+            restart=False,
+        )
+        for rank in range(ranks)
+    ]
+    watcher.begin(f"training in {ranks} ranks; their logs are in {directory / 'logs'}")
+    outcome = directory / "result.json"
+    outcome.unlink(missing_ok=True)
+    with stopped_by_signals(), Supervisor(specs, restarts=0, on_event=watcher.say) as supervisor:
+        try:
+            supervisor.wait()
+        finally:
+            watcher.end()
+    found = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)

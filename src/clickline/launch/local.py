@@ -39,7 +39,7 @@ def pserver_addresses(job: Job, *, sockets: Path) -> list[str]:
     if job.cluster.transport == "unix":
         return [f"unix:{sockets}/pserver.{rank}.sock" for rank in range(count)]
     host = job.cluster.host
-    return [tcp(host, port, source="cluster.host") for port in _free_ports(host, count)]
+    return [tcp(host, port, source="cluster.host") for port in free_ports(host, count)]
 
 
 def coordinator_address(job: Job, *, sockets: Path) -> str:
@@ -77,7 +77,7 @@ def local_specs(
 
 def trainer_spec(job: Job, rank: int, *, job_file: Path, directory: Path, env: dict[str, str]) -> Spec:
     """One trainer; `env` as of another process of the job, so that one can be added later."""
-    threads = str(_threads(job))
+    threads = str(threads_for(job))
     own = {**env, "CLICKLINE_BIND": "", "CLICKLINE_THREADS": threads, "OMP_NUM_THREADS": threads}
     return _spec("trainer", rank, job_file=job_file, directory=directory, env=own)
 
@@ -92,11 +92,12 @@ def _spec(role: str, rank: int, *, job_file: Path, directory: Path, env: dict[st
     )
 
 
-def _threads(job: Job) -> int:
+def threads_for(job: Job) -> int:
+    """For dense maths in each trainer started here."""
     return job.cluster.threads or max(1, len(os.sched_getaffinity(0)) // job.cluster.trainers)
 
 
-def _free_ports(host: str, count: int) -> list[int]:
+def free_ports(host: str, count: int) -> list[int]:
     """Ports that nobody listens on. Held open together, so that they differ; another may still take one after us."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with ExitStack() as stack:
