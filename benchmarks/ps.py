@@ -1,0 +1,145 @@
+"""Parameter server benchmarks, beside peers in the same run. `make bench-ps` runs all of it.
+
+ways    A Clickline async, half_async, geo, sync with 2 servers and 2 trainers; Q PaddlePaddle's own async parameter
+        server; P plain PyTorch and D the dense network alone, both with two threads in one process
+server  one server on one core, pulled from and pushed to over loopback, beside the same table in-process
+growth  CPU seconds per million rows with 1+1, 2+2 and 4+4 processes, and bytes on the wire per row
+memory  a server's memory over a long async run whose rows stay the same
+
+Results: benchmarks/results/ps.json and ps.md (ps-SECTION… if not all sections run).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+
+import server
+from clusters import clustered, train
+from datasets import Rows, synthetic
+from peers import PADDLE, PeerError, run_peer, scratch
+from rounds import Report, alternate, console
+from training import SLOTS, THREADS, job_for, limit, memory_batches, plain_pytorch
+
+SECTIONS = ("ways", "server", "growth", "memory")
+
+
+def main() -> None:
+    arguments = _arguments()
+    torch.set_num_threads(THREADS)
+    rows = synthetic(arguments.rows)
+    everything = arguments.only == list(SECTIONS)
+    report = Report("ps" if everything else "-".join(["ps", *arguments.only]))
+    for place, section in enumerate(arguments.only):
+        console.rule(f"{place + 1}/{len(arguments.only)} {section}", align="left")
+        if section == "ways":
+            ways(report, rows, rounds=arguments.rounds)
+        elif section == "server":
+            server.run(report, rounds=arguments.rounds)
+        elif section == "growth":
+            growth(report, rows)
+        else:
+            memory(report, rows)
+    report.finish()
+
+
+def ways(report: Report, rows: Rows, *, rounds: int) -> None:
+    """Second epochs of ours: rows exist by then, as they do for the others after their warm-up."""
+    job = job_for(rows.train)
+    batches = memory_batches(job)
+    plain, _ = plain_pytorch(batches)
+    with scratch() as directory:
+        npz = directory / "rows.npz"
+        keys = np.concatenate([batch.keys for batch in batches]).reshape(-1, SLOTS).view(np.int64)
+        dense, labels = (np.concatenate([getattr(batch, n) for batch in batches]) for n in ("dense", "labels"))
+        np.savez(npz, ids=keys, dense=dense, labels=labels)
+
+        def ours(strategy: str, batch: int) -> float:
+            return train(
+                clustered(rows.train, strategy=strategy, batch=batch, pservers=2, trainers=2, epochs=2)
+            ).rows_per_second
+
+        def paddle(batch: int) -> float:
+            return float(run_peer("paddle_ps", npz, batch, environment=PADDLE)["rows_per_second"])
+
+        contenders: dict[str, Callable[[], float]] = {
+            "D": limit(batches),
+            "P": plain,
+            "A async, batch 1000": partial(ours, "async", 1000),
+            "Q Paddle async, batch 1000": partial(paddle, 1000),
+            "A async, batch 4000": partial(ours, "async", 4000),
+            "Q Paddle async, batch 4000": partial(paddle, 4000),
+            "half_async, batch 1000": partial(ours, "half_async", 1000),
+            "geo, batch 1000": partial(ours, "geo", 1000),
+            "sync, batch 1000": partial(ours, "sync", 1000),
+        }
+        report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
+    median = report.median
+    for batch in (1000, 4000):
+        ours_, peer = median(f"A async, batch {batch}"), median(f"Q Paddle async, batch {batch}")
+        report.ratio(f"A/Q, batch {batch}", ours_ / peer, wanted=2.5)
+        report.ratio(f"A/D, batch {batch}", ours_ / median("D"), wanted=0.6)
+    base = median("A async, batch 1000")
+    report.ratio("half_async/async", median("half_async, batch 1000") / base, wanted=1.0)
+    report.ratio("geo/async", median("geo, batch 1000") / base, wanted=1.0)
+    report.ratio("sync/async", median("sync, batch 1000") / base, wanted=0.8)
+
+
+def growth(report: Report, rows: Rows) -> None:
+    """By difference of a run with three epochs and one with one, so that starting up does not count."""
+    costs = []
+    for size in (1, 2, 4):
+        made = partial(clustered, rows.train, strategy="async", batch=1000, pservers=size, trainers=size)
+        short, long = train(made(epochs=1)), train(made(epochs=3))
+        cost = (long.cpu_seconds - short.cpu_seconds) / (long.rows - short.rows) * 1e6
+        costs.append(cost)
+        report.figure(f"CPU seconds per million rows, {size}+{size}", round(cost, 2), unit="s")
+        servers = [member for member in long.status["members"] if member["role"] == "pserver"]
+        wire = sum(s["counters"]["bytes_in"] + s["counters"]["bytes_out"] for s in servers) / long.rows
+        report.figure(f"bytes on the wire per row, {size}+{size}", round(wire, 1), unit="bytes")
+        console.print(f"  {size}+{size}: {cost:.1f} CPU s per million rows, {wire:,.0f} bytes a row", highlight=False)
+    report.ratio("growth: least/most CPU per row", min(costs) / max(costs), wanted=0.8)
+
+
+def memory(report: Report, rows: Rows) -> None:
+    """Peak memory of a server after few and after many epochs over the same rows."""
+    peaks = []
+    for epochs in (2, 8):
+        outcome = train(clustered(rows.train, strategy="async", batch=1000, pservers=1, trainers=1, epochs=epochs))
+        peak = max(m["memory_mib"] for m in outcome.status["members"] if m["role"] == "pserver")
+        peaks.append(peak)
+        report.figure(f"server, peak memory after {epochs} epochs", round(peak, 1), unit="MiB")
+    report.figure("server, memory slope", round((peaks[1] - peaks[0]) / 6, 2), unit="MiB per epoch")
+    report.ratio("server memory, 2/8 epochs", peaks[0] / peaks[1], wanted=0.95)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/ps.py --only ways --rounds 3",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender (default %(default)s)")
+    parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
+    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="SECTION,…", help="sections to run")
+    return parser.parse_args()
+
+
+def _sections(text: str) -> list[str]:
+    chosen = text.split(",")
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown section {unknown[0]!r}; known: {', '.join(SECTIONS)}")
+    return [name for name in SECTIONS if name in chosen]
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PeerError as error:
+        sys.exit(str(error))
