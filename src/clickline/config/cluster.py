@@ -16,7 +16,7 @@ class Agreeing(Section):
     """How trainers agree: the knobs of the strategies."""
 
     prefetch: Annotated[int, Field(ge=0, le=64)] = 0
-    """async, half_async: batches whose rows are pulled ahead of computing; hides a slow network, but rows are staler."""
+    """async, half_async: batches whose rows are pulled ahead of computing: hides a slow network, stales rows."""
     send_queue: Annotated[int, Field(ge=1, le=1024)] = 1
     """async: batches whose gradients may wait to be sent; a trainer that is further ahead waits."""
     merge: Annotated[int, Field(ge=1, le=1024)] = 2

@@ -1,7 +1,8 @@
-"""Dense parameters as one long vector, cut into blocks: server s of N keeps the s-th block and runs its optimizer there.
+"""Dense parameters as one long vector, cut into blocks: server s of N keeps the s-th block and runs its optimizer
+there.
 
-Optimizers work number by number, so a block learns what it would have learned inside the whole, and any number of servers gives the
-same model. (Clipping by norm needs the whole gradient, so trainers do that before they send.)
+Optimizers work number by number, so a block learns what it would have learned inside the whole, and any number of
+servers gives the same model. (Clipping by norm needs the whole gradient, so trainers do that before they send.)
 """
 
 from __future__ import annotations

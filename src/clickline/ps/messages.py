@@ -1,9 +1,10 @@
 """Messages between processes: a few named facts, and arrays that follow them as they lie in memory.
 
-    u32 length of the JSON ‖ JSON {"facts": {…}, "arrays": [[name, dtype, shape], …]} ‖ zeros up to 8 bytes ‖ arrays, each aligned to 8
+    u32 length of the JSON ‖ JSON {"facts": {…}, "arrays": [[name, dtype, shape], …]} ‖ arrays, each aligned to 8 bytes
 
-Packing copies nothing: the wire sends the buffers one after the other. Unpacked arrays are views into the message, and read-only.
-Beware: a peer may send anything, so every size is checked against the message before an array is made of it.
+Packing copies nothing: the wire sends the buffers one after the other. Unpacked arrays are views into the message,
+and read-only. Beware: a peer may send anything, so every size is checked against the message before an array is made
+of it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from clickline.data.batch import Batch
 from clickline.ps.messages import pack, unpack
 from clickline.ps.optimizers import dense_optimizer
-from clickline.ps.tables import build_tables
+from clickline.ps.tables import build_tables, settings_of
 from clickline.train.cluster.ways import Async, Step, parts_of
 from clickline.train.learner import weight_of
 from clickline.train.sparse import Gradient, SparseSide, merged
@@ -63,9 +63,16 @@ class Geo(Async):
         self._done = 0
 
     def begin(self, *, generation: int, start: int) -> None:
-        """Tables were restarted, or loaded: copies are void."""
+        """A new generation has loaded other rows; a new epoch has restarted those that the job restarts."""
+        same = generation == self.generation
         super().begin(generation=generation, start=start)
-        self._start_over()
+        if not same:
+            self._start_over()
+            return
+        for name, embedding in self.network.model.tables.items():
+            if settings_of(embedding, self.job.tables).restart_epochs:
+                self._local[name].reset()
+                self._base[name].reset()
 
     def refresh(self) -> None:
         super().refresh()
