@@ -23,7 +23,7 @@ import server
 from clusters import clustered, train
 from datasets import Rows, synthetic
 from peers import PADDLE, PeerError, run_peer, scratch
-from rounds import Report, alternate, console
+from rounds import Report, alternate, console, sections_of
 from training import SLOTS, THREADS, job_for, limit, memory_batches, plain_pytorch
 
 SECTIONS = ("ways", "server", "growth", "memory")
@@ -126,16 +126,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender (default %(default)s)")
     parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
-    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="SECTION,…", help="sections to run")
+    parser.add_argument(
+        "--only", type=sections_of(SECTIONS), default=list(SECTIONS), metavar="SECTION,…", help="sections to run"
+    )
     return parser.parse_args()
-
-
-def _sections(text: str) -> list[str]:
-    chosen = text.split(",")
-    unknown = [name for name in chosen if name not in SECTIONS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown section {unknown[0]!r}; known: {', '.join(SECTIONS)}")
-    return [name for name in SECTIONS if name in chosen]
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from clickline.models.registry import model_names
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
 from linear import OPTIONS, vowpal
 from peers import BENCH, PeerError, run_peer, scratch
-from rounds import Report, console
+from rounds import Report, console, sections_of
 
 KEPT = BENCH / "quality.json"
 NOT_HERE = ("din", "mmoe")
@@ -197,19 +197,14 @@ def _arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
-    parser.add_argument("--models", type=_models, default=zoo(), metavar="MODEL,…", help=f"of {', '.join(zoo())}")
+    parser.add_argument(
+        "--models", type=sections_of(tuple(zoo())), default=zoo(), metavar="MODEL,…", help=f"of {', '.join(zoo())}"
+    )
     parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,…", help="default 1,2,3")
     parser.add_argument("--synthetic", action="store_true", help="also train on synthetic rows, with the first seed")
     parser.add_argument("--no-peers", action="store_true", help="do not run Vowpal Wabbit and the hashed regression")
     parser.add_argument("--again", action="store_true", help="forget what an earlier run has kept")
     return parser.parse_args()
-
-
-def _models(text: str) -> list[str]:
-    unknown = [name for name in text.split(",") if name not in zoo()]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown model {unknown[0]!r}; known: {', '.join(zoo())}")
-    return [name for name in zoo() if name in text.split(",")]
 
 
 def _seeds(text: str) -> list[int]:

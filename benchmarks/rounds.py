@@ -7,6 +7,7 @@ Results go to benchmarks/results/NAME.json: `machine` (facts), `figures` (median
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -57,6 +58,19 @@ def alternate(contenders: Mapping[str, Callable[[], float]], *, rounds: int, uni
         name: {"median": round(statistics.median(all_), 1), "rounds": [round(x, 1) for x in all_], "unit": unit}
         for name, all_ in seen.items()
     }
+
+
+def sections_of(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A type for argparse: some of the known sections, in their own order."""
+
+    def chosen(text: str) -> list[str]:
+        names = text.split(",")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown {unknown[0]!r}; known: {', '.join(known)}")
+        return [name for name in known if name in names]
+
+    return chosen
 
 
 class Report:

@@ -20,7 +20,7 @@ from clickline import Job
 from clusters import train
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
 from peers import PeerError
-from rounds import Report, console
+from rounds import Report, console, sections_of
 
 WAYS = ("single", "sync", "async", "half_async", "geo", "collective")
 STALE = ("async", "half_async", "geo")
@@ -81,7 +81,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
     parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
     parser.add_argument("--model", default="deepfm", help="default %(default)s")
-    parser.add_argument("--ways", type=_ways, default=list(WAYS), metavar="WAY,…", help=f"of {', '.join(WAYS)}")
+    parser.add_argument(
+        "--ways", type=sections_of(WAYS), default=list(WAYS), metavar="WAY,…", help=f"of {', '.join(WAYS)}"
+    )
     parser.add_argument(
         "--seeds",
         type=lambda text: [int(part) for part in text.split(",")],
@@ -90,13 +92,6 @@ def _arguments() -> argparse.Namespace:
         help="default 1",
     )
     return parser.parse_args()
-
-
-def _ways(text: str) -> list[str]:
-    unknown = [name for name in text.split(",") if name not in WAYS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown strategy {unknown[0]!r}; known: {', '.join(WAYS)}")
-    return [name for name in WAYS if name in text.split(",")]
 
 
 if __name__ == "__main__":

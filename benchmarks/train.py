@@ -23,7 +23,7 @@ import memory
 import parsing
 from datasets import criteo_path, real, synthetic
 from peers import PeerError
-from rounds import Report, console
+from rounds import Report, console, sections_of
 from training import THREADS
 
 SECTIONS = ("core", "parse", "lr", "deep", "memory")
@@ -59,20 +59,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender (default %(default)s)")
     parser.add_argument("--rows", type=int, default=400_000, help="synthetic rows to train on (default %(default)s)")
-    parser.add_argument("--only", type=_sections, default=list(SECTIONS), metavar="SECTION,…", help="sections to run")
+    parser.add_argument(
+        "--only", type=sections_of(SECTIONS), default=list(SECTIONS), metavar="SECTION,…", help="sections to run"
+    )
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
     parser.add_argument(
         "--table-rows", type=int, default=memory.TABLE_ROWS, help="rows of the measured table (default %(default)s)"
     )
     return parser.parse_args()
-
-
-def _sections(text: str) -> list[str]:
-    chosen = text.split(",")
-    unknown = [name for name in chosen if name not in SECTIONS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown section {unknown[0]!r}; known: {', '.join(SECTIONS)}")
-    return [name for name in SECTIONS if name in chosen]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,12 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return by_folded[matches[0]] if matches else None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` did you mean dropout?`, to go on a message with, or nothing if no known word is close."""
+    match = closest(word, known)
+    return f" did you mean {match}?" if match else ""
+
+
 def suggestion(word: str, known: Iterable[str], *, kind: str) -> str:
     """`did you mean dropout?`, or what is known if nothing is close. `kind` is the plural: keys, formats, …"""
     words = list(known)

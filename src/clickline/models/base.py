@@ -13,8 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clickline.config.suggesting import did_you_mean
 from clickline.errors import ModelError
-from clickline.models.embeddings import Embedding, Fields, Kind, did_you_mean
+from clickline.models.embeddings import Embedding, Fields, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -15,9 +15,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from clickline.config.suggesting import did_you_mean
 from clickline.errors import ModelError
 from clickline.models.base import Model
-from clickline.models.embeddings import Embedding, Fields, did_you_mean
+from clickline.models.embeddings import Embedding, Fields
 from clickline.models.interactions import HistoryAttention
 from clickline.models.layers import MLP, Activation, Share, Size, Widths
 

@@ -7,9 +7,7 @@ every declaration, looks rows up, and hands the model one tensor for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
 from clickline.errors import ModelError
@@ -81,9 +79,3 @@ class Embedding:
     @property
     def length_name(self) -> str:
         return f"{self.name}.length"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' did you mean x?' with the nearest known word, or nothing."""
-    nearest = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" did you mean {nearest[0]}?" if nearest else ""

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from clickline.config.model import Model as Spec
+from clickline.config.suggesting import did_you_mean
 from clickline.errors import ModelError
 from clickline.models.autoint import AutoInt
 from clickline.models.base import Model
@@ -21,7 +22,7 @@ from clickline.models.dcn_v2 import DCNV2
 from clickline.models.deepfm import DeepFM
 from clickline.models.din import DIN
 from clickline.models.dnn import DNN
-from clickline.models.embeddings import Fields, did_you_mean
+from clickline.models.embeddings import Fields
 from clickline.models.ffm import FFM
 from clickline.models.fibinet import FiBiNET
 from clickline.models.finalmlp import FinalMLP
