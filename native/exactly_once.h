@@ -106,12 +106,16 @@ class ExactlyOnce {
     return result;
   }
 
+  // Entries stay where they are: a client that came back first may be waiting with one for the tables to open.
   void restore(const std::vector<std::tuple<uint64_t, uint32_t, uint64_t>> &saved) {
     std::lock_guard lock(mutex_);
     for (const auto &[client, lane, last] : saved) {
-      auto entry = std::make_shared<Entry>();
-      entry->last = last;
-      entries_[{client, lane}] = std::move(entry);
+      auto &entry = entries_[{client, lane}];
+      if (!entry) entry = std::make_shared<Entry>();
+      if (last > entry->last) {
+        entry->last = last;
+        entry->response = nullptr;
+      }
     }
   }
 

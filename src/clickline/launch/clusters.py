@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import sys
+import time
 from dataclasses import fields
 from pathlib import Path
 
 from clickline.config import Job
-from clickline.errors import JobError
+from clickline.errors import JobError, PeerError
 from clickline.launch.child import stopped_by_signals
 from clickline.launch.local import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.process import Spec
@@ -17,12 +18,14 @@ from clickline.launch.supervising import Supervisor
 from clickline.train import api
 from clickline.train.api import Result
 from clickline.train.cluster.coordinating import Coordinator
-from clickline.train.cluster.processes import open_coordinator
+from clickline.train.cluster.processes import open_coordinator, write_result
 from clickline.train.collective.places import in_a_group
 from clickline.train.collective.training import train_collective
 from clickline.train.watching import Silent, Watcher
 
 JOB_FILE = "job.json"
+_MOMENT = 3.0
+_FAREWELL = 20.0
 
 
 def train_job(
@@ -78,15 +81,39 @@ def _train_on_servers(
                 coordinator=coordinator.address,
             )
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=watcher.say) as supervisor:
-                found = coordinator.run(look=_Looking(supervisor, coordinator))
+                coordinator.coming = lambda: _coming(supervisor)
+                try:
+                    found = coordinator.run(look=_Looking(supervisor, coordinator))
+                except PeerError:
+                    _let_it_show(supervisor)
+                    raise
                 coordinator.dismiss()
-                supervisor.wait()
+                _see_out(supervisor)
         finally:
             coordinator.close()
-    result = Result(**{field.name: found[field.name] for field in fields(Result)})
-    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
-    (directory / "result.json").write_text(text + "\n", encoding="utf-8")
-    return result
+    return write_result(coordinator, found)
+
+
+def _coming(supervisor: Supervisor) -> int:
+    """Trainers that are there, or will be."""
+    states = [state["state"] for state in supervisor.states() if state["role"] == "trainer"]
+    return sum(state in ("new", "running", "waiting") for state in states)
+
+
+def _let_it_show(supervisor: Supervisor) -> None:
+    """A process that cannot go on says so, and ends a moment later; how it ended and its last lines say more."""
+    until = time.monotonic() + _MOMENT
+    while time.monotonic() < until:
+        supervisor.poll()
+        time.sleep(0.05)
+
+
+def _see_out(supervisor: Supervisor) -> None:
+    """All is done and everybody was told; whoever stays for long is made to go."""
+    until = time.monotonic() + _FAREWELL
+    while not supervisor.finished() and time.monotonic() < until:
+        supervisor.poll()
+        time.sleep(0.05)
 
 
 class _Looking:

@@ -89,6 +89,7 @@ def _spec(role: str, rank: int, *, job_file: Path, directory: Path, env: dict[st
         argv=[sys.executable, "-m", "clickline", role, str(job_file)],
         env={**env, "CLICKLINE_ROLE": role, "CLICKLINE_RANK": str(rank)},
         log=directory / "logs" / f"{role}.{rank}.log",
+        spare=role == "trainer",
     )
 
 

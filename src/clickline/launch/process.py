@@ -33,6 +33,8 @@ class Spec:
     """stdout and stderr are appended to it."""
     restart: bool = True
     """Whether it may be started again when it dies."""
+    spare: bool = False
+    """Whether the rest can do without it, as long as there is another of its role."""
 
     @property
     def name(self) -> str:

@@ -1,8 +1,8 @@
 """Processes started, watched, started again and stopped, on one machine.
 
 A process that dies is started again after a pause that grows, if its role allows it, as often as the limit allows, and
-unless its exit code says that it would only fail again. Otherwise everything is stopped within seconds and PeerError
-tells the first failure: which process, why, and its last log lines.
+unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
+everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """
@@ -179,7 +179,11 @@ class Supervisor:
                 self._tell(f"{process.spec.name} died, {ending.reason}; {again}")
             else:
                 process.enter("failed")
-                fatal.append(ending)
+                others = [one for one in self._of(process.spec.role) if one.alive or one.state in ("new", "waiting")]
+                if process.spec.spare and others and code not in HOPELESS:
+                    self._tell(f"{process.spec.name} failed, {ending.reason}; {len(others)} go on without it")
+                else:
+                    fatal.append(ending)
             self.endings.append(ending)
         return fatal
 

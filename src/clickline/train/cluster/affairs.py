@@ -1,18 +1,14 @@
-"""The state of affairs: who is there, what is offered, who stands still, what went wrong. `Coordinator.run` waits on it.
+"""The state of affairs: who is there, what is offered, who stands still. `Coordinator.run` waits on it.
 
 Everything is guarded by `changed`. Methods without an underscore may be called from any thread.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import secrets
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +17,17 @@ from clickline.data.leases import LeaseBook
 from clickline.data.pieces import Piece
 from clickline.data.schema import Schema
 from clickline.train.checkpoints import Checkpoint
-from clickline.train.cluster.roster import Peer, Roster
+from clickline.train.cluster.roster import Roster
 from clickline.train.cluster.standing import Standing
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
 from clickline.train.journal import Journal
-from clickline.train.watching import Watcher
 
 log = logging.getLogger("clickline.coordinator")
-STATUS = "status.json"
-_STATUS_EVERY = 1.0
 
 
 class Affairs:
+    """What everybody's questions are answered from. Deaths are another file."""
+
     def __init__(self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool) -> None:
         self.job, self.schema, self.directory, self.standing, self.sync = job, schema, directory, standing, sync
         self.changed = threading.Condition(threading.RLock())
@@ -42,13 +37,19 @@ class Affairs:
         self.scores = Scores()
         self.journal: Journal | None = None
         self.buffers: Arrays = {}
+        self.intervals = Intervals(every=job.train.log_every, lockstep=sync)
+        self.begun = False
+        """All have gathered: from here on a death is more than a slow start."""
         self.rollback_wanted = False
         self.final = False
         """Training is over: nothing that happens now can change the model."""
+        self.serves: str | None = standing.checkpoint
+        """The checkpoint that a server which comes back should load."""
         self.moved: Callable[[int, str], None] = lambda server, address: None
-        self._intervals = Intervals(every=job.train.log_every, lockstep=sync)
-        self._offered: str | None = None
-        self._pieces: list[Piece] = []
+        self.offered: str | None = None
+        self.pieces: list[Piece] = []
+        self._training = False
+        """Whether the book is one of training, not of an evaluation."""
         self._start = standing.step
         """The step with which lockstep began, in this epoch or generation."""
         self._still: set[int] = set()
@@ -56,13 +57,17 @@ class Affairs:
         self._pausing = False
         self._stop: str | None = None
         self._version = 0
-        self._dead: list[Peer] = []
+        self._dead: dict[str, bool] = {}
+        """Holders whose leases have not gone to others yet, and whether their pieces are to blame."""
         self._gone: dict[str, float] = {}
         """Servers that died, and when."""
         self._next_cut = self._cut_after(standing.step)
         self._reached: dict[int, int] = {}
-        self._status_written = 0.0
         self._opened = False
+        self.strangers: set[str] = set()
+        """Servers that had nothing loaded when they joined a coordinator which took over."""
+        self.stale = False
+        """Whether a server then was of another generation."""
         self._leaving: set[int] = set()
 
     # Beginnings and ends
@@ -79,6 +84,12 @@ class Affairs:
             self._remember()
             self._tell()
 
+    def conclude(self) -> bool:
+        """Training is over, unless something has happened that has to be mended first."""
+        with self.changed:
+            self.final = not self.rollback_wanted
+            return self.final
+
     def stop(self, why: str) -> None:
         """Tell everybody to stop."""
         with self.changed:
@@ -87,10 +98,15 @@ class Affairs:
                 self.standing.phase = "failed"
             self._tell()
 
+    @property
+    def stopping(self) -> str | None:
+        """Why everybody is told to stop, if so."""
+        return self._stop
+
     def await_farewells(self, patience: float) -> None:
         """Give trainers and servers a moment to hear of it."""
         with self.changed:
-            self.changed.wait_for(lambda: self._leaving >= {p.client for p in self.roster.live("trainer")}, patience)
+            self.changed.wait_for(lambda: self._leaving >= {p.client for p in self.roster.live()}, patience)
 
     def ready(self, *, pservers: int, trainers: int = 0, held: bool = False) -> bool:
         """Whether so many servers have loaded, or at least joined, and so many trainers are there."""
@@ -102,40 +118,50 @@ class Affairs:
         cluster = self.job.cluster
         wanted = [("pserver", rank) for rank in range(cluster.pservers)]
         wanted += [("trainer", rank) for rank in range(cluster.trainers)]
-        there = {(p.role, p.rank) for p in self.roster.peers.values() if p.state != "dead"}
+        there = {(p.role, p.rank) for p in self.roster.live()}
         return [f"{role}.{rank}" for role, rank in wanted if (role, rank) not in there]
 
     # Work
 
-    def take_book(self, book: LeaseBook) -> None:
+    def take_book(self, book: LeaseBook, *, training: bool) -> None:
         """From here on leases are those of this book."""
         with self.changed:
-            self.book = book
+            self.book, self._training = book, training
             self._start = self.standing.step
             self._reached = {}
             self._remember()
+
+    @property
+    def has_book(self) -> bool:
+        """Whether there is a book of training that leases are given from."""
+        return self._training and not self._empty()
 
     def close_book(self) -> None:
         """The book is done: what it counted goes into the standing."""
         with self.changed:
             self.standing.repeated_rows += self.book.repeated_rows
-            for piece, reason in self.book.set_aside.items():
-                where = self._pieces[piece].path if piece < len(self._pieces) else ""
-                self.standing.set_aside.append({"piece": piece, "path": where, "reason": reason})
+            self.standing.set_aside += self.set_aside()
             self.standing.next_lease = self.book.next_lease
+            self._count_rows()
+            self.standing.rows_before = self.standing.rows
             self.book = LeaseBook(0, attempts=1)
-            self.standing.book = None
             self._remember()
 
     def offer(self, what: str | None, pieces: list[Piece]) -> None:
         """Trainers that ask get leases on these pieces, to train or to evaluate."""
         with self.changed:
-            self._offered = what
+            self.offered = what
             if pieces:
-                self._pieces = pieces
+                self.pieces = pieces
             if what == "train":
                 self.standing.phase = "training"
             self._tell()
+
+    def set_aside(self) -> list[dict[str, Any]]:
+        """Pieces of this book that were given up."""
+        found = self.book.set_aside.items()
+        paths = [piece.path for piece in self.pieces]
+        return [{"piece": n, "path": paths[n] if n < len(paths) else "", "reason": why} for n, why in found]
 
     # Cuts
 
@@ -148,12 +174,13 @@ class Affairs:
             self._tell()
 
     def all_still(self) -> bool:
-        """Whether no trainer does anything."""
-        return {p.client for p in self.roster.live("trainer")} <= self._still
+        """Whether no trainer does anything, and what the dead have done is known."""
+        return not self._dead and {p.client for p in self.roster.live("trainer")} <= self._still
 
     def facts(self) -> dict[str, Any]:
-        """The standing as a checkpoint keeps it."""
+        """The standing as a checkpoint keeps it. Everybody stands still, so the book knows every row."""
         with self.changed:
+            self._count_rows()
             self._keep_book()
             return dict(self.standing.__dict__)
 
@@ -161,6 +188,7 @@ class Affairs:
         with self.changed:
             standing = self.standing
             standing.checkpoint, standing.pause_seconds = str(path), pause
+            self.serves = standing.checkpoint
             standing.cuts += 1
             self._next_cut = self._cut_after(standing.step)
             self._remember()
@@ -171,21 +199,23 @@ class Affairs:
             self._tell()
 
     def rewind(self, checkpoint: Checkpoint | None) -> None:
-        """Stand where the checkpoint stood, as a new generation."""
+        """Stand where the checkpoint stood, as a new generation. A death from here on is a reason to do it again."""
         with self.changed:
             old = self.standing
             new = Standing() if checkpoint is None else Standing.from_dict(checkpoint.manifest["standing"])
-            new.generation, new.faults, new.checkpoint = old.generation + 1, old.faults, old.checkpoint
+            new.generation, new.checkpoint, new.warm = old.generation + 1, old.checkpoint, old.warm
             new.next_lease = max(self.book.next_lease, old.next_lease)
-            new.cuts, new.lost_pushes = old.cuts, old.lost_pushes
+            for name in ("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "retries"):
+                setattr(new, name, getattr(old, name))
             if new.book is not None:
                 new.book = released(new.book, first=new.next_lease, static=self._names()).to_dict()
             self.standing.__dict__.update(new.__dict__)
             self.book = LeaseBook(0, attempts=1)
-            self._intervals = Intervals(every=self.job.train.log_every, lockstep=self.sync)
+            self.intervals = Intervals(every=self.job.train.log_every, lockstep=self.sync)
             self._next_cut = self._cut_after(new.step)
-            self._dead, self._pausing = [], False
-            self._remember()
+            self._dead, self._pausing, self.rollback_wanted = {}, False, False
+            self.serves = new.checkpoint
+            self.standing.save(self.directory)
             self._tell()
 
     def loaded(self) -> None:
@@ -193,131 +223,7 @@ class Affairs:
         with self.changed:
             for peer in self.roster.live("pserver"):
                 peer.ready = True
-            self.rollback_wanted = False
             self._tell()
-
-    # Deaths
-
-    def died(self, role: str, rank: int, why: str) -> None:
-        """Whoever started a process says that it is gone."""
-        with self.changed:
-            peer = self.roster.named(role, rank)
-            if peer is not None and peer.state != "dead":
-                self._died(peer, why)
-
-    def look(self) -> None:
-        """Notice the silent; write the status now and then."""
-        with self.changed:
-            slow, dead = self.roster.watch()
-            for peer in slow:
-                log.warning(
-                    "%s has been silent for %.0f s; slow is not dead, waiting", peer.name, self.job.cluster.warn_after
-                )
-            for peer in dead:
-                self._died(peer, f"was silent for {self.job.cluster.evict_after:.0f} s")
-        if time.monotonic() - self._status_written > _STATUS_EVERY:
-            self.write_status()
-
-    def absent(self, patience: float) -> str | None:
-        """A server that has been gone for too long."""
-        now = time.monotonic()
-        return next((name for name, since in self._gone.items() if now - since > patience), None)
-
-    def take_dead(self) -> list[Peer]:
-        with self.changed:
-            dead, self._dead = self._dead, []
-            return dead
-
-    def leases_of(self, holder: str) -> list[int]:
-        with self.changed:
-            return [held.lease.number for held in self.book.active if held.holder == holder]
-
-    def bury(self, peer: Peer, progress: dict[int, tuple[int, int]]) -> None:
-        """A dead trainer's pieces go back, to be resumed where its pushes had come everywhere."""
-        with self.changed:
-            for lease, (_, most) in progress.items():
-                self.book.progress(lease, most)
-            done = {lease: least for lease, (least, _) in progress.items()}
-            for lost in self.book.lose(peer.name, done=done):
-                text = f"piece {lost.piece} goes on at row {lost.rows:,} with another trainer, {lost.repeated:,} rows again"
-                if lost.set_aside:
-                    text = (
-                        f"piece {lost.piece} has taken down {self.job.cluster.piece_attempts} trainers and is set aside"
-                    )
-                self._fault(f"{peer.name} is gone: {text}")
-            self._remember()
-            self._tell()
-
-    # Watching
-
-    def write_lines(self, *, end: bool = False) -> None:
-        """Metrics, when enough batches have been reported; at the end of an epoch, of whatever is left."""
-        with self.changed:
-            live = [self._reached.get(p.client, -1) for p in self.roster.live("trainer")]
-            reached = (1 << 62) if end else min(live, default=-1) if self.sync else self.standing.step
-            while self.journal is not None:
-                upto = self._intervals.due(reached=reached, trainers=len(live))
-                if upto is None:
-                    break
-                figures = self._intervals.line(upto)
-                step = upto if self.sync else self.standing.step
-                self.journal.line(kind="train", step=step, epoch=self.standing.epoch, figures=figures)
-                shown = ("loss", "auc", "logloss", "rows_per_second")
-                log.info("step %d  %s", step, "  ".join(f"{k} {figures[k]:.5g}" for k in shown if k in figures))
-
-    def show(self, watcher: Watcher, *, pieces: int) -> None:
-        with self.changed:
-            book, loss = self.book, self._intervals.loss
-            share = None if self._offered is None or not self._pieces else book.done / len(self._pieces)
-            facts = {"rows": f"{self.standing.rows:,}", "rows/s": f"{self._intervals.rate:,.0f}"}
-            if loss is not None:
-                facts["loss"] = f"{loss:.4f}"
-            facts["trainers"] = str(len(self.roster.live("trainer")))
-        watcher.advance(share=share, facts=facts)
-
-    def write_status(self) -> None:
-        """For `clickline status`."""
-        self._status_written = time.monotonic()
-        with self.changed:
-            standing, book = self.standing, self.book
-            status = {
-                "time": time.time(),
-                "job": self.job.name,
-                "strategy": self.job.way,
-                "phase": standing.phase,
-                "why": self._stop,
-                "epoch": standing.epoch,
-                "step": standing.step,
-                "rows": standing.rows,
-                "rows_per_second": round(self._intervals.rate, 1),
-                "loss": self._intervals.loss,
-                "auc": standing.valid.get("auc"),
-                "generation": standing.generation,
-                "members": self.roster.to_list(),
-                "pieces": {
-                    "done": book.done,
-                    "active": len(book.active),
-                    "left": book.remaining,
-                    "set_aside": standing.set_aside,
-                },
-                "repeated_rows": standing.repeated_rows + book.repeated_rows,
-                "lost_pushes": self.lost_pushes(),
-                "checkpoint": {
-                    "path": standing.checkpoint,
-                    "pause_seconds": standing.pause_seconds,
-                    "cuts": standing.cuts,
-                },
-                "faults": standing.faults[-20:],
-            }
-        aside = self.directory / f".{STATUS}.{os.getpid()}"
-        with suppress(OSError):  # a full disk must not end a run for the sake of its status
-            aside.write_text(json.dumps(status, indent=1), encoding="utf-8")
-            aside.replace(self.directory / STATUS)
-
-    @property
-    def stopping(self) -> str | None:
-        """Why everybody is told to stop, if so."""
-        return self._stop
 
     @property
     def evicts(self) -> bool:
@@ -328,30 +234,6 @@ class Affairs:
 
     # What the above need
 
-    def _died(self, peer: Peer, why: str) -> None:
-        peer.state, peer.ready = "dead", False
-        self._still.discard(peer.client)
-        if self._stop is not None or peer.client in self._leaving:
-            return
-        self._fault(f"{peer.name} {why}")
-        if peer.role == "trainer":
-            self._dead.append(peer)
-            self._reached.pop(peer.client, None)
-        else:
-            self._gone[peer.name] = time.monotonic()
-        if self.sync and not self.final and self.standing.phase != "gathering":
-            self.rollback_wanted = True
-        self._tell()
-
-    def _fault(self, text: str) -> None:
-        self.standing.faults.append(text)
-        log.warning(text)
-
-    def lost_pushes(self) -> int:
-        return sum(
-            int(p.stats.get("counters", {}).get("lost", 0)) for p in self.roster.peers.values() if p.role == "pserver"
-        )
-
     def _names(self) -> list[str] | None:
         return [peer.name for peer in self.roster.live("trainer")] if self.sync else None
 
@@ -360,12 +242,13 @@ class Affairs:
         after = (step // every + 1) * every if every else 1 << 62
         return min(after, last) if step < last else after
 
+    def _count_rows(self) -> None:
+        """Rows as the book knows them: reports of a trainer that died may have been lost with it, its pushes were not."""
+        if self.has_book:
+            self.standing.rows = self.standing.rows_before + self.book.rows_done + self.book.repeated_rows
+
     def _keep_book(self) -> None:
-        self.standing.book = (
-            self.book.to_dict()
-            if self._offered in ("train", None) and self.standing.phase == "training" and not self._empty()
-            else None
-        )
+        self.standing.book = self.book.to_dict() if self.has_book else None
         self.standing.next_lease = max(self.standing.next_lease, self.book.next_lease)
 
     def _empty(self) -> bool:

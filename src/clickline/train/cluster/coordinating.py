@@ -6,7 +6,6 @@ guards it all. It never touches a row: a slow coordinator slows nobody but at th
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,23 +16,17 @@ from clickline.config import Job
 from clickline.data import pieces
 from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
-from clickline.errors import PeerError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
 from clickline.train.cluster.tallies import Scores
+from clickline.train.cluster.waiting import RolledBack, Waiting
 from clickline.train.journal import Journal
 from clickline.train.watching import Watcher
 
-log = logging.getLogger("clickline.coordinator")
 
-
-class RolledBack(Exception):
-    """Everybody goes on from the last cut; whatever was being done is void."""
-
-
-class Coordinator:
+class Coordinator(Waiting):
     """One run. `run` returns what came of it, or raises what stopped it."""
 
     def __init__(
@@ -46,14 +39,18 @@ class Coordinator:
         token: bytes,
         watcher: Watcher,
         standing: Standing | None = None,
+        taking_over: bool = False,
     ) -> None:
-        self.job, self.schema, self.directory = job, schema, directory
-        self.watcher = watcher
-        self.started = time.monotonic()
         self.sync = job.way == "sync"
-        self.desk = Desk(job=job, schema=schema, directory=directory, standing=standing or Standing(), sync=self.sync)
+        desk = Desk(job=job, schema=schema, directory=directory, standing=standing or Standing(), sync=self.sync)
+        super().__init__(job=job, desk=desk, watcher=watcher)
+        self.schema, self.directory = schema, directory
+        self.started = time.monotonic()
+        self.coming: Callable[[], int] | None = None
+        """How many trainers are there or being started, if somebody knows."""
         self._token = token
-        self._orders: Orders | None = None
+        self._taking_over = taking_over
+        """A coordinator before this one has died, and the others may have gone on meanwhile."""
         self._train = pieces.cut(job.data, job.data.train, **self._cutting())
         self._journal: Journal | None = None
         self._wire = _native.WireServer(
@@ -61,27 +58,23 @@ class Coordinator:
         )
         self.address: str = self._wire.address
 
-    @property
-    def standing(self) -> Standing:
-        return self.desk.standing
-
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
         self._look = look
-        standing, settings = self.standing, self.job.train
+        standing = self.standing
         resumed = standing.step if standing.step else None
-        self._journal = Journal(self.directory, tensorboard=settings.tensorboard, resumed_at=resumed)
+        self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed)
         self.desk.journal = self._journal
         try:
             self._gather()
-            while standing.epoch < settings.epochs and not self._stopped_early() and not self._enough():
+            while True:
                 try:
-                    self._epoch()
+                    self._train_all()
+                    if self.desk.conclude():
+                        break
                 except RolledBack:
-                    self._roll_back()
-            if standing.checkpoint is None or checkpoints.read(Path(standing.checkpoint)).step != standing.step:
-                self._cut()
-            self.desk.final = True
+                    pass
+                self._roll_back()
             if self.job.data.test and not standing.test:
                 self._test()
             self.desk.enter("finished")
@@ -105,6 +98,7 @@ class Coordinator:
             "generation": standing.generation,
             "repeated_rows": standing.repeated_rows,
             "lost_pushes": self.desk.lost_pushes(),
+            "retries": self.desk.retries(),
             "set_aside": standing.set_aside,
             "epochs": standing.epochs,
             "cuts": standing.cuts,
@@ -115,9 +109,10 @@ class Coordinator:
     def close(self) -> None:
         """Let go of everybody. Those who still ask are told that it is over."""
         self.dismiss()
-        self.desk.await_farewells(2.0)
+        self.desk.await_farewells(5.0)
         if self._orders is not None:
             self._orders.close()
+        self._errands.shutdown()
         self._wire.close()
         self.desk.write_status()
 
@@ -141,8 +136,10 @@ class Coordinator:
         """Wait for the servers, and for the trainers that the job wants."""
         cluster, desk = self.job.cluster, self.desk
         self.watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
+        if self._taking_over and self.standing.book is not None:
+            self._go_on_with_book()  # before anybody can say that a lease of it is done
         desk.open()
-        self._wait(lambda: desk.ready(pservers=cluster.pservers), missing=desk.missing, patience=cluster.start_timeout)
+        self._await(lambda: desk.ready(pservers=cluster.pservers, held=self._taking_over))
         self._orders = Orders(
             job=self.job,
             schema=self.schema,
@@ -151,11 +148,33 @@ class Coordinator:
             client=desk.client,
         )
         desk.moved = self._orders.moved
-        self._wait(
-            lambda: desk.ready(pservers=cluster.pservers, trainers=cluster.trainers),
-            missing=desk.missing,
-            patience=cluster.start_timeout,
-        )
+        if self._taking_over:
+            self._take_over()
+        else:
+            self._await(lambda: desk.ready(pservers=cluster.pservers, trainers=cluster.trainers))
+        desk.begun = True
+
+    def _take_over(self) -> None:
+        """Others have lived on without a coordinator. Whoever holds a lease is awaited for a while, then given up."""
+        desk, cluster, standing = self.desk, self.job.cluster, self.standing
+        until = time.monotonic() + cluster.evict_after
+        self._wait(lambda: desk.holders_here() or time.monotonic() > until)
+        self._await(lambda: desk.ready(pservers=0, trainers=1))
+        if self.sync or desk.stale or len(desk.strangers) == cluster.pservers:
+            # Lockstep is known to nobody else, and servers that all are new have nothing but the last cut.
+            standing.faults.append("a new coordinator took over")
+            self._roll_back()
+            return
+        self._await(lambda: desk.ready(pservers=cluster.pservers))
+        desk.presume_dead()
+
+    def _train_all(self) -> None:
+        """All epochs that are left, and the last cut."""
+        standing = self.standing
+        while standing.epoch < self.job.train.epochs and not self._stopped_early() and not self._enough():
+            self._epoch()
+        if standing.checkpoint is None or checkpoints.read(Path(standing.checkpoint)).step != standing.step:
+            self._cut()
 
     def _epoch(self) -> None:
         standing, desk, settings = self.standing, self.desk, self.job.train
@@ -163,8 +182,8 @@ class Coordinator:
             if standing.epoch > 0:
                 self._order("epoch")
             self._begin_epoch()
-        else:
-            desk.take_book(LeaseBook.from_dict(standing.book, first=standing.next_lease))
+        elif not desk.has_book:
+            self._go_on_with_book()
         self.watcher.begin(f"epoch {standing.epoch + 1}/{settings.epochs}")
         desk.offer("train", self._train)
         began, before = time.monotonic(), standing.rows
@@ -178,8 +197,10 @@ class Coordinator:
             return
         self._wait(desk.all_still)
         standing.epochs.append({"rows": standing.rows - before, "seconds": time.monotonic() - began})
+        desk.settle(self._errand(self._servers().progress))
         desk.write_lines(end=True)
         desk.close_book()
+        self._order("forget", {"before": standing.next_lease, "clients": desk.forgotten()})
         if desk.evicts and self.job.tables.evict_every == 0:
             removed = sum(reply["evicted"] for reply in self._order("sweep", {"tick": standing.tick}))
             self.watcher.say(f"evicted {removed:,} rows")
@@ -190,6 +211,11 @@ class Coordinator:
             keep = self._validate() or keep
         if keep:
             self._cut()
+
+    def _go_on_with_book(self) -> None:
+        """The leases of an epoch that was begun before this process, or before a roll-back."""
+        book = self.standing.book or {}
+        self.desk.take_book(LeaseBook.from_dict(book, first=self.standing.next_lease), training=True)
 
     def _begin_epoch(self) -> None:
         standing, desk = self.standing, self.desk
@@ -203,7 +229,8 @@ class Coordinator:
                 attempts=attempts,
                 static=names if self.sync else None,
                 first=standing.next_lease,
-            )
+            ),
+            training=True,
         )
 
     def _cut(self) -> None:
@@ -223,7 +250,8 @@ class Coordinator:
                 "valid": standing.valid,
                 "tick": standing.tick,
             }
-            checkpoint = self._servers().save(directory, facts=facts, buffers=desk.buffers)
+            servers = self._servers()
+            checkpoint = self._errand(lambda: servers.save(directory, facts=facts, buffers=desk.buffers))
             now = time.monotonic()
             desk.cut_done(checkpoint.path, pause=now - paused)
         finally:
@@ -241,28 +269,28 @@ class Coordinator:
         cluster = self.job.cluster
         self.watcher.end()
         desk.offer(None, [])
-        self._wait(
-            lambda: desk.ready(pservers=cluster.pservers, held=True),
-            missing=desk.missing,
-            patience=cluster.start_timeout,
-            rolling=True,
-        )
-        self._wait(
-            lambda: bool(desk.roster.live("trainer")),
-            missing=lambda: ["a trainer"],
-            patience=cluster.start_timeout,
-            rolling=True,
-        )
+        self._await(lambda: desk.ready(pservers=cluster.pservers, held=True), rolling=True)
+        # With the trainers of before, the same steps are taken again. Fewer will do if one does not come back.
+        until = time.monotonic() + cluster.warn_after
+        self._wait(lambda: self._all_back() or (self.coming is None and time.monotonic() > until), rolling=True)
+        self._await(lambda: desk.ready(pservers=0, trainers=1), rolling=True)
         found = None if standing.checkpoint is None else checkpoints.read(Path(standing.checkpoint))
         desk.rewind(found)
         where = "the beginning" if found is None else found.path.name
-        self.watcher.say(f"rolling back to {where} as generation {standing.generation}: {standing.faults[-1]}")
-        self._load(standing.checkpoint)
+        why = standing.faults[-1] if standing.faults else "servers and trainers have parted"
+        self.watcher.say(f"rolling back to {where} as generation {standing.generation}: {why}")
+        self._load(standing.checkpoint, rolling=True)
         desk.loaded()
         if self._journal is not None:
             self._journal.rewind(standing.step)
-        if standing.book is not None:
-            self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]})
+        if standing.book is not None and self.sync:
+            self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]}, rolling=True)
+
+    def _all_back(self) -> bool:
+        expected = self.job.cluster.trainers
+        if self.coming is not None:
+            expected = min(expected, self.coming())
+        return len(self.desk.roster.live("trainer")) >= expected
 
     def _validate(self) -> bool:
         """Evaluate; return whether this is the best so far."""
@@ -281,7 +309,7 @@ class Coordinator:
         standing = self.standing
         if standing.best_step is not None and standing.best_step != standing.step:
             best = self.directory / "checkpoints" / f"step-{standing.best_step:010d}"
-            self._load(str(best))
+            self._load(best)
             self.watcher.say(f"testing the best checkpoint, {best.name}")
         standing.test = self._evaluate("test", self.job.data.test)
         self._note("test", standing.epoch, standing.test)
@@ -292,7 +320,8 @@ class Coordinator:
         self.watcher.begin(f"evaluating {which}")
         desk.scores = Scores()
         desk.enter("evaluating")
-        desk.take_book(LeaseBook(len(found), attempts=self.job.cluster.piece_attempts, first=self.standing.next_lease))
+        attempts, first = self.job.cluster.piece_attempts, self.standing.next_lease
+        desk.take_book(LeaseBook(len(found), attempts=attempts, first=first), training=False)
         desk.offer(which, found)
         self._wait(lambda: desk.book.complete)
         desk.offer(None, [])
@@ -306,61 +335,9 @@ class Coordinator:
 
     # What the parts need
 
-    def _wait(
-        self,
-        happened: Callable[[], bool],
-        *,
-        missing: Callable[[], list[str]] | None = None,
-        patience: float | None = None,
-        rolling: bool = False,
-    ) -> None:
-        """Until something has happened; the dead are buried and the watchers told meanwhile."""
-        desk = self.desk
-        deadline = None if patience is None else time.monotonic() + patience
-        while True:
-            with desk.changed:
-                if happened():
-                    return
-                desk.changed.wait(0.2)
-            self._look()
-            if desk.stopping is not None:
-                raise PeerError(desk.stopping)
-            desk.look()
-            self._bury()
-            desk.show(self.watcher, pieces=len(self._train))
-            if desk.rollback_wanted and not rolling:
-                raise RolledBack
-            if deadline is not None and time.monotonic() > deadline:
-                named = ", ".join(missing() if missing else []) or "everybody"
-                raise PeerError(
-                    f"waited {patience:.0f} s for {named}: not there; look at its log, or raise cluster.start_timeout"
-                )
-            absent = desk.absent(self.job.cluster.start_timeout)
-            if absent:
-                raise PeerError(
-                    f"{absent} has been gone for {self.job.cluster.start_timeout:.0f} s and did not come back"
-                )
-
-    def _bury(self) -> None:
-        """Give the work of the dead to the living."""
-        for peer in self.desk.take_dead():
-            if self.sync or self._orders is None:
-                continue
-            leases = self.desk.leases_of(peer.name)
-            progress = self._orders.progress(forget=[], client=peer.client) if leases else {}
-            self.desk.bury(peer, {lease: progress.get(lease, (0, 0)) for lease in leases})
-
-    def _order(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        return self._servers().all(op, facts)
-
-    def _load(self, checkpoint: str | None) -> None:
-        standing = self.standing
-        self._order("load", {"checkpoint": checkpoint, "generation": standing.generation, "warm": standing.warm})
-
-    def _servers(self) -> Orders:
-        if self._orders is None:
-            raise PeerError("no servers have joined yet")
-        return self._orders
+    def _await(self, there: Callable[[], bool], *, rolling: bool = False) -> None:
+        """For others to be there, as long as the job's patience lasts."""
+        self._wait(there, missing=self.desk.missing, patience=self.job.cluster.start_timeout, rolling=rolling)
 
     def _note(self, kind: str, epoch: int, figures: dict[str, float]) -> None:
         if self._journal is not None:

@@ -108,7 +108,8 @@ class Geo(Async):
                 self._touched[name] = []
         flat = self.network.flat.values
         difference = (flat - self._anchor) / self.job.cluster.trainers
-        fresh = self.lines.dense([{"difference": part} for part in self.network.slices(difference, servers)])
+        moved = [{"difference": part} for part in self.network.slices(difference, servers)]
+        fresh = self.lines.dense(moved, lease=self.lease, done=self._done)
         self.network.take(fresh)
         self._anchor = flat.clone()
         self._since = 0
@@ -149,7 +150,7 @@ class Geo(Async):
         """Whole rows from the servers that own them, in the order of the keys."""
         servers, keys = self.lines.servers, arrays["keys"]
         cuts = _cuts(keys, servers)
-        facts = {"table": table, "tick": self.tick}
+        facts = {"table": table, "tick": self.tick, "lease": self.lease, "done": self._done}
         bodies = [pack(facts, {n: array[a:b] for n, array in arrays.items()}) for a, b in pairwise(cuts)]
         replies = self.lines.pushing.call(op, bodies, once=once)
         return np.concatenate([unpack(reply)[1]["rows"] for reply in replies])

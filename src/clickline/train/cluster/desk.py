@@ -10,14 +10,14 @@ from typing import Any
 
 from clickline.errors import PeerError
 from clickline.ps.messages import pack, unpack
-from clickline.train.cluster.affairs import Affairs
+from clickline.train.cluster.showing import Shown
 from clickline.train.cluster.tallies import Arrays
 
 _MOMENT = 2.0
 """Seconds that a question may wait for an answer before it is asked again."""
 
 
-class Desk(Affairs):
+class Desk(Shown):
     """Answers from the state of affairs, and changes it."""
 
     def handle(self, name: str, client: int, op: str, body: memoryview) -> list[Any]:
@@ -34,29 +34,35 @@ class Desk(Affairs):
         if not self.changed.wait_for(lambda: self._opened or self._stop, _MOMENT):
             return {"wait": "the coordinator"}
         peer, old = self.roster.add(facts)
-        if old is not None:
+        if old is not None:  # its work is not the new one's, although the name is
             self._died(old, "was replaced by a new process")
         reply = {
             "generation": self.standing.generation,
             "schema": self.schema.to_dict(),
-            "checkpoint": self.standing.checkpoint,
+            "checkpoint": self.serves,
             "warm": self.standing.warm,
             "hold": False,
         }
         if peer.role == "pserver":
-            if facts.get("generation") == self.standing.generation:
+            served = facts.get("generation")
+            if served == self.standing.generation:
                 peer.ready = True  # it has been serving all along, and it is we who are new
+            if not self.begun:
+                self.strangers |= {peer.name} if served is None else set()
+                self.stale |= served not in (None, self.standing.generation)
             was_gone = self._gone.pop(peer.name, None) is not None
             if old is not None or was_gone:
                 self.moved(peer.rank, peer.address)
                 self._fault(f"{peer.name} came back")
-                reply["hold"] = self.sync and not self.final
+                reply["hold"] = self.sync and self.begun and not self.final
                 if reply["hold"]:
                     self.rollback_wanted = True
         else:
             servers = self.job.cluster.pservers
             if not self.changed.wait_for(lambda: self.ready(pservers=servers) or self._stop, _MOMENT):
                 return {"wait": ", ".join(self.missing()) or "the servers"}
+            if not facts.get("again"):
+                self._still.add(peer.client)  # it builds its model, and changes nothing before it asks for work
             reply["pservers"] = [p.address for p in self.roster.live("pserver")]
             reply["step"] = self.standing.step
         self._tell()
@@ -70,8 +76,12 @@ class Desk(Affairs):
         return {}
 
     def _on_beat(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        if self.roster.hear(facts["client"], facts["stats"]) is None:
+        known = self.roster.peers.get(facts["client"])
+        lost = 0 if known is None else known.lost
+        peer = self.roster.hear(facts["client"], facts["stats"])
+        if peer is None:
             return {"unknown": True}
+        self._hear(peer, lost)
         self.changed.wait_for(lambda: self._version != facts["heard"] or self._stop, self.job.cluster.heartbeat)
         self.roster.hear(facts["client"], facts["stats"])
         return {
@@ -82,7 +92,7 @@ class Desk(Affairs):
         }
 
     def _on_next(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        """Work for a trainer; nothing if there is none at the moment."""
+        """Work for a trainer; nothing if there is none at the moment. `left`: the round in which it has no more data."""
         client = facts["client"]
         peer = self.roster.peers.get(client)
         if peer is None or peer.state == "dead":
@@ -92,17 +102,22 @@ class Desk(Affairs):
         self.changed.notify_all()
         try:
             while self._stop is None:
-                if self._offered is not None and not self._pausing and not self.rollback_wanted:
-                    lease = self.book.take(peer.name)
-                    if lease is None and self.sync and self._offered == "train" and not facts.get("left"):
+                lockstep = self.sync and self.offered == "train"
+                holder = peer.name if lockstep else peer.holder
+                now = [self.standing.generation, self.standing.epoch]
+                waiting = self._pausing or self.rollback_wanted or holder in self._dead
+                if self.offered is not None and not waiting:
+                    lease = self.book.take(holder)
+                    if lease is None and lockstep and facts.get("left") != now:
                         self._reached[client] = 1 << 62
-                        return {"do": "wait", "drained": True, "generation": self.standing.generation}
+                        self._still.discard(client)  # until the servers know that it has left the round
+                        return {"do": "wait", "drained": now, "generation": self.standing.generation}
                     if lease is not None:
                         self._still.discard(client)
                         self._remember()
-                        piece = self._pieces[lease.piece]
+                        piece = self.pieces[lease.piece]
                         return {
-                            "do": self._offered,
+                            "do": self.offered,
                             "lease": lease.number,
                             "skip": lease.skip,
                             "piece": [piece.number, piece.file, piece.path, piece.begin, piece.end],
@@ -169,17 +184,17 @@ class Desk(Affairs):
             standing.step = max(standing.step, facts["step"] + 1)
         else:
             standing.step += len(arrays["losses"])
-        self._intervals.add(arrays)
+        self.intervals.add(arrays)
         self.write_lines()
         self.changed.notify_all()
         return {}
 
     def _on_leave(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         peer = self.roster.peers.get(facts["client"])
-        if peer is not None:
+        if peer is not None and self._stop is None:
+            self._died(peer, "left")
+        elif peer is not None:
             self._leaving.add(peer.client)
-            peer.state = "done" if self._stop else peer.state
-            if self._stop is None and peer.role == "trainer":
-                self._died(peer, "left")
+            peer.state = "done"
         self.changed.notify_all()
         return {}

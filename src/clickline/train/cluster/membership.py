@@ -81,9 +81,11 @@ class Member:
                     f"{self.name} waited {self._cluster.start_timeout:.0f} s for {reply['wait']}: is it running? "
                     "cluster.start_timeout sets how long to wait"
                 )
-        self.told = {"generation": reply.get("generation", 0)}
-        self._beating = threading.Thread(target=self._beat, name="clickline-beat", daemon=True)
-        self._beating.start()
+        self.introduce(again=True)
+        if self._beating is None:
+            self.told = {"generation": reply.get("generation", 0)}
+            self._beating = threading.Thread(target=self._beat, name="clickline-beat", daemon=True)
+            self._beating.start()
         return reply
 
     def ask(

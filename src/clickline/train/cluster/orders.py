@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,23 +46,35 @@ class Orders:
 
     def all(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Order all servers something, and wait for all of them."""
-        bodies = [pack(facts or {}) for _ in range(self.servers)]
-        return [unpack(reply)[0] for reply in self._lane.call(op, bodies, deadline=_LONG)]
+        return [said for said, _ in self._order(op, facts or {})]
 
-    def progress(self, *, forget: list[int], client: int = 0) -> dict[int, tuple[int, int]]:
-        """Rows that pushes of each lease have covered: at the server that is least far, and at the one that is farthest."""
-        found: dict[int, list[int]] = {}
-        for reply in self.all("progress", {"forget": forget, "client": client}):
-            for lease, rows in reply["progress"]:
-                found.setdefault(lease, []).append(rows)
-        return {lease: (min(rows) if len(rows) == self.servers else 0, max(rows)) for lease, rows in found.items()}
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """Rows of each lease: those that have arrived everywhere, and those of which something has anywhere."""
+        bodies = [pack({}) for _ in range(self.servers)]
+        replies = [unpack(reply)[0] for reply in self._lane.call("progress", bodies)]
+        done = [dict(said["done"]) for said in replies]
+        begun = [dict(said["begun"]) for said in replies]
+        leases = {lease for part in (*done, *begun) for lease in part}
+        return {
+            lease: (min(part.get(lease, 0) for part in done), max(part.get(lease, 0) for part in (*done, *begun)))
+            for lease in leases
+        }
+
+    def cancel(self) -> None:
+        """Whatever is being asked is not wanted any more."""
+        self._lane.cancel()
+
+    def _order(self, op: str, facts: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice.
+        numbered = {**facts, "order": secrets.token_hex(8)}
+        bodies = [pack(numbered) for _ in range(self.servers)]
+        return [unpack(reply) for reply in self._lane.call(op, bodies, deadline=_LONG)]
 
     def save(self, directory: Path, *, facts: dict[str, Any], buffers: dict[str, Any]) -> checkpoints.Checkpoint:
         """Have every server write its part, and make one checkpoint of them. Trainers have paused."""
         aside = checkpoints.begin(directory, step=facts["step"])
         try:
-            bodies = [pack({"aside": str(aside)}) for _ in range(self.servers)]
-            replies = [unpack(reply) for reply in self._lane.call("save", bodies, deadline=_LONG)]
+            replies = self._order("save", {"aside": str(aside)})
             files: dict[str, Any] = {}
             for said, _ in replies:
                 files |= said["files"]

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from clickline.data.fitting import fit
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, JobError
 from clickline.train import checkpoints
+from clickline.train.api import Result
 from clickline.train.cluster.affairs import released
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.membership import Member
@@ -103,9 +105,19 @@ def run_coordinator(
         recover=True,
     )
     try:
-        return coordinator.run()
+        found = coordinator.run()
     finally:
         coordinator.close()
+    write_result(coordinator, found)
+    return found
+
+
+def write_result(coordinator: Coordinator, found: dict[str, Any]) -> Result:
+    """Leave what a run came to, and what happened on the way, in its directory."""
+    result = Result(**{field.name: found[field.name] for field in fields(Result)})
+    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
+    (coordinator.directory / "result.json").write_text(text + "\n", encoding="utf-8")
+    return result
 
 
 def open_coordinator(
@@ -127,6 +139,7 @@ def open_coordinator(
     standing = Standing.read(directory) if recover and not fresh and not resume else None
     if standing is not None and standing.phase in ("finished", "failed"):
         standing = None
+    taking_over = standing is not None
     if standing is not None:
         watcher.say(
             f"taking up the run where the coordinator before stood: epoch {standing.epoch + 1}, step {standing.step}"
@@ -141,7 +154,14 @@ def open_coordinator(
     else:
         schema = Schema.from_dict(checkpoints.read(Path(standing.checkpoint)).manifest["schema"])
     return Coordinator(
-        job=job, schema=schema, directory=directory, address=address, token=token, watcher=watcher, standing=standing
+        job=job,
+        schema=schema,
+        directory=directory,
+        address=address,
+        token=token,
+        watcher=watcher,
+        standing=standing,
+        taking_over=taking_over,
     )
 
 
@@ -200,8 +220,9 @@ def _coordinator_beside(job: Job, place: Place) -> threading.Thread:
 
     def run() -> None:
         try:
-            result = coordinator.run()
-            log.info("test %s", result["test"])
+            found = coordinator.run()
+            log.info("test %s", found["test"])
+            write_result(coordinator, found)
         except Exception as error:
             log.error("%s", error)
         finally:

@@ -34,6 +34,16 @@ class Peer:
     def name(self) -> str:
         return f"{self.role}.{self.rank}"
 
+    @property
+    def holder(self) -> str:
+        """Who holds a lease: this process, not the next one of its name."""
+        return f"{self.name} ({self.client:x})"
+
+    @property
+    def lost(self) -> int:
+        """Servers: pushes that it says were lost."""
+        return int(self.stats.get("counters", {}).get("lost", 0))
+
 
 class Roster:
     """All peers by client number. Not locked: its owner is."""
@@ -64,12 +74,13 @@ class Roster:
         peer.heard, peer.stats, peer.state = time.monotonic(), stats, "well"
         return peer
 
-    def live(self, role: str) -> list[Peer]:
-        """By rank."""
-        return sorted((p for p in self.peers.values() if p.role == role and p.state != "dead"), key=lambda p: p.rank)
+    def live(self, role: str | None = None) -> list[Peer]:
+        """Of a role, or all; by rank."""
+        found = [p for p in self.peers.values() if role in (None, p.role) and p.state != "dead"]
+        return sorted(found, key=lambda p: p.rank)
 
     def watch(self) -> tuple[list[Peer], list[Peer]]:
-        """Those that have just become slow, and those that have just been silent for too long."""
+        """Those that have just become slow, and those that have been silent for too long."""
         slow, dead = [], []
         for peer in self.peers.values():
             silent = time.monotonic() - peer.heard
@@ -77,7 +88,6 @@ class Roster:
                 peer.state = "slow"
                 slow.append(peer)
             elif peer.state == "slow" and silent > self._cluster.evict_after:
-                peer.state = "dead"
                 dead.append(peer)
         return slow, dead
 

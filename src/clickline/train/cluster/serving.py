@@ -41,6 +41,12 @@ class ParameterServer:
         self.rounds: Rounds | None = None
         self._schema: Schema | None = None
         self._ready = threading.Event()
+        self._ordering = threading.Lock()
+        self._ordered: tuple[str, list[Any]] = ("", [])
+        """The coordinator's last order and what was answered: one that is sent again is not done again."""
+        self._begun: dict[int, int] = {}
+        self._done: dict[int, int] = {}
+        """Rows of each lease of which something, and everything, has arrived here."""
         self.stopped = threading.Event()
         self.wire = _native.WireServer(
             address, token=token, job=job.name, name=f"pserver.{part}", handler=self._handle, once=True
@@ -70,7 +76,7 @@ class ParameterServer:
                 tensors, steps = {name: tensors[name] for name in ("value", "average")}, 0
             block.restore({name: t[first:last] if t.dim() else t for name, t in tensors.items()}, steps=steps)
             kept = found.manifest.get("sequences", {}).get(str(self.part), []) if checkpoint else []
-            if not self.wire.sequences():  # else this server has lived on, and knows better than a checkpoint
+            if self.rounds is None:  # else this server has lived on, and knows better than a checkpoint
                 self.wire.restore_sequences([(client, lane, last) for client, lane, last in kept])
         for number, table in enumerate(tables.values()):
             self.wire.add_table(number, table)
@@ -113,8 +119,14 @@ class ParameterServer:
             while not self._ready.wait(1.0):
                 if self.stopped.is_set():
                     raise PeerError(f"pserver.{self.part} is stopping")
-        reply: list[Any] = action(facts, arrays)
-        return reply
+        reply: list[Any]
+        if "order" not in facts:
+            reply = action(facts, arrays)
+            return reply
+        with self._ordering:
+            if self._ordered[0] != facts["order"]:
+                self._ordered = facts["order"], action(facts, arrays)
+            return self._ordered[1]
 
     # What trainers ask
 
@@ -126,6 +138,8 @@ class ParameterServer:
                 block.learn(torch.from_numpy(arrays["gradient"].copy()))
             if "difference" in arrays:
                 block.add(torch.from_numpy(arrays["difference"].copy()))
+            if facts.get("lease"):
+                self._done[facts["lease"]] = max(facts["done"], self._done.get(facts["lease"], 0))
             wanted = {"values": block.values, "average": block.average}.get(facts.get("want", ""))
             out = {} if wanted is None else {"values": wanted.numpy().copy()}
         return pack({"steps": block.steps}, out)
@@ -151,6 +165,7 @@ class ParameterServer:
         table, keys = self._table(facts["table"]), arrays["keys"]
         columns = (arrays[name] for name in ("rows", "shows", "clicks", "slots"))
         table.add_whole(keys, *columns, tick=facts["tick"])
+        self._begun[facts["lease"]] = facts["done"]
         return pack({}, {"rows": table.read_whole(keys)})
 
     # What the coordinator orders
@@ -173,9 +188,9 @@ class ParameterServer:
             files = checkpoints.write_tables(Path(facts["aside"]), self.tables, part=self.part, parts=self.parts)
             with block.lock:
                 tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
+            sequences = [list(entry) for entry in self.wire.sequences()]
         finally:
             self.wire.open()
-        sequences = [list(entry) for entry in self.wire.sequences()]
         return pack({"files": files, "steps": block.steps, "sequences": sequences}, tensors)
 
     def _do_epoch(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
@@ -189,12 +204,20 @@ class ParameterServer:
         return pack({"evicted": sum(t.evict(facts["tick"], self.job.tables.count_decay) for t in self.tables.values())})
 
     def _do_progress(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
-        """How far each lease's pushes have come; forgets what is no longer asked about."""
-        if facts.get("forget"):
-            self.wire.forget_progress(facts["forget"])
-        if facts.get("client"):
-            self.wire.forget(facts["client"])
-        return pack({"progress": [list(entry) for entry in self.wire.progress()]})
+        """How far each lease's pushes have come here: those of any table, and those of a whole batch."""
+        begun = self._begun | dict(self.wire.progress())
+        return pack({"begun": list(begun.items()), "done": list(self._done.items())})
+
+    def _do_forget(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """Leases before this one are history, and so are clients that have died."""
+        old = [lease for lease in {*self._begun, *self._done, *dict(self.wire.progress())} if lease < facts["before"]]
+        self.wire.forget_progress(old)
+        for lease in old:
+            self._begun.pop(lease, None)
+            self._done.pop(lease, None)
+        for client in facts["clients"]:
+            self.wire.forget(client)
+        return pack({})
 
     def _do_stats(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         return pack(self.stats())

@@ -33,6 +33,8 @@ class Standing:
     step: int = 0
     """Steps that trainers have reported; the number of the synchronous step where they go in lockstep."""
     rows: int = 0
+    rows_before: int = 0
+    """Rows of the epochs before this one."""
     tick: int = 0
     checkpoint: str | None = None
     """The last cut."""
@@ -44,6 +46,9 @@ class Standing:
     repeated_rows: int = 0
     set_aside: list[dict[str, Any]] = field(default_factory=list)
     lost_pushes: int = 0
+    """Counted by servers that have died since; those that live count on."""
+    retries: int = 0
+    """The same of trainers' requests that had to be sent again."""
     faults: list[str] = field(default_factory=list)
     valid: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)

@@ -46,7 +46,8 @@ class Trainer:
             tables[name] = Remote(self.lines.pulling, number, wire=job.cluster.wire)
         self.way = _WAYS[job.way](job=job, network=self.network, lines=self.lines, tables=tables, rank=member.rank)
         self._epoch = (-1, -1)
-        self._left = False
+        self._left: list[int] | None = None
+        """Generation and epoch of the round that this trainer has left for want of data."""
         self._batches: list[tuple[Batch, Learned, int]] = []
         self._reported = time.monotonic()
         self._rate = 0.0
@@ -66,7 +67,7 @@ class Trainer:
                 self.member.join()
             elif kind == "wait":
                 if work.get("drained"):
-                    self._leave(work["generation"])
+                    self._leave(work["drained"])
             elif kind == "train":
                 self._train(work)
             else:
@@ -88,7 +89,7 @@ class Trainer:
     def _train(self, work: dict[str, Any]) -> None:
         generation, epoch, lease = work["generation"], work["epoch"], work["lease"]
         if (generation, epoch) != self._epoch:
-            self._epoch, self._left = (generation, epoch), False
+            self._epoch = (generation, epoch)
             # What a trainer draws, for dropout say, follows from the seed and its rank, and is not its neighbour's.
             torch.manual_seed(
                 int(np.random.SeedSequence((self.job.seed, self.member.rank, generation, epoch)).generate_state(1)[0])
@@ -156,13 +157,11 @@ class Trainer:
         while self.member.told.get("generation", old) == old and not self.member.stopping and not self.member.failure:
             time.sleep(0.02)
 
-    def _leave(self, generation: int) -> None:
-        if isinstance(self.way, Sync) and self._epoch[0] == generation:
-            self.way.leave()
-        elif isinstance(self.way, Sync):  # no piece at all for this one: it was never in step
-            self.way.begin(generation=generation, start=0)
-            self.way.leave()
-        self._left = True
+    def _leave(self, drained: list[int]) -> None:
+        """The others go on without this one, which may never have been in step."""
+        if isinstance(self.way, Sync):
+            self.way.leave(generation=drained[0])
+        self._left = drained
 
     def _note(self, batch: Batch, learned: Learned) -> None:
         self._batches.append((batch, learned, self.way.step - 1))

@@ -61,9 +61,15 @@ class Lines:
             for lane in (3, 4)
         )
 
-    def dense(self, parts: list[dict[str, NDArray[Any]]] | None = None, *, want: str = "values") -> list[NDArray[Any]]:
-        """Bring each server something for its block; returns what was wanted of each, nothing for want=''."""
-        bodies = [pack({"want": want}, part) for part in parts or [{}] * self.servers]
+    def dense(
+        self, parts: list[dict[str, NDArray[Any]]] | None = None, *, want: str = "values", lease: int = 0, done: int = 0
+    ) -> list[NDArray[Any]]:
+        """Bring each server something for its block; returns what was wanted of each, nothing for want=''.
+
+        It comes after the rows of its batch, so a server that has it has all that it gets of the lease up to `done`.
+        """
+        facts = {"want": want, "lease": lease, "done": done}
+        bodies = [pack(facts, part) for part in parts or [{}] * self.servers]
         replies = [unpack(reply) for reply in self.pushing.call("dense", bodies, once=parts is not None)]
         return [arrays["values"] for _, arrays in replies if "values" in arrays]
 
@@ -217,7 +223,7 @@ class Async:
         self._pushed += 1
         want = "values" if self._pushed % agree.dense_every == 0 else ""
         parts = [{"gradient": part} for part in self.network.slices(dense, lines.servers)]
-        fresh = lines.dense(parts, want=want)
+        fresh = lines.dense(parts, want=want, lease=lease, done=done)
         if fresh:
             self._fresh = fresh
 
@@ -270,6 +276,9 @@ class Sync(Async):
         self.lease = lease
         for batch, done in batches:
             pulled, _ = self._pull(batch)
+            # What is drawn, for dropout say, follows from the step: it is the same when the step is taken again.
+            draw = np.random.SeedSequence((self.job.seed, self.rank, self.step)).generate_state(1)[0]
+            torch.manual_seed(int(draw))
             learned = self.network.compute(batch, pulled, step=self.step)
             self.tick = self.step if batch.times is None else max(int(batch.times.max()), self.tick)
             weight = weight_of(batch)
@@ -298,9 +307,9 @@ class Sync(Async):
             raise GenerationOver
         self.network.take([arrays["values"] for _, arrays in replies])
 
-    def leave(self) -> None:
+    def leave(self, *, generation: int) -> None:
         """No more data in this epoch: the others go on without this one."""
-        facts = {"rank": self.rank, "generation": self.generation}
+        facts = {"rank": self.rank, "generation": generation}
         self.lines.pushing.call("leave_round", [pack(facts) for _ in range(self.lines.servers)], once=True)
 
 

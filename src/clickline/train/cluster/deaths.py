@@ -1,0 +1,137 @@
+"""Deaths: who is gone, what becomes of their work, what was lost with them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from clickline.train.cluster.affairs import Affairs, log
+from clickline.train.cluster.roster import Peer
+
+
+class Deaths(Affairs):
+    """Affairs in which processes may die."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self._buried: list[int] = []
+
+    def died(self, role: str, rank: int, why: str) -> None:
+        """Whoever started a process says that it is gone."""
+        with self.changed:
+            peer = self.roster.named(role, rank)
+            if peer is not None:
+                self._died(peer, why)
+
+    def look(self) -> None:
+        """Notice the silent."""
+        with self.changed:
+            slow, dead = self.roster.watch()
+            for peer in slow:
+                log.warning(
+                    "%s has been silent for %.0f s; slow is not dead, waiting", peer.name, self.job.cluster.warn_after
+                )
+            for peer in dead:
+                self._died(peer, f"was silent for {self.job.cluster.evict_after:.0f} s")
+
+    def absent(self, patience: float) -> str | None:
+        """A server that has been gone for too long, or all trainers."""
+        now = time.monotonic()
+        with self.changed:
+            if self.begun and not self.roster.live("trainer"):
+                self._gone.setdefault("the last trainer", now)
+            else:
+                self._gone.pop("the last trainer", None)
+            return next((name for name, since in self._gone.items() if now - since > patience), None)
+
+    def all_dead(self) -> list[str]:
+        """Holders whose leases are to be given to others."""
+        with self.changed:
+            return list(self._dead)
+
+    def presume_dead(self) -> None:
+        """A new coordinator has waited for those who hold leases; whoever did not come will not."""
+        with self.changed:
+            here = {p.holder for p in self.roster.live("trainer")}
+            for holder in {held.holder for held in self.book.active} - here:
+                self._fault(f"{holder} was gone when the new coordinator came")
+                self._dead[holder] = True
+
+    def holders_here(self) -> bool:
+        """Whether everybody who holds a lease has joined."""
+        return {held.holder for held in self.book.active} <= {p.holder for p in self.roster.live("trainer")}
+
+    def leases_of(self, holder: str) -> dict[int, int]:
+        """The rows at which each lease of a holder began."""
+        with self.changed:
+            return {held.lease.number: held.lease.skip for held in self.book.active if held.holder == holder}
+
+    def bury(self, holder: str, progress: dict[int, tuple[int, int]]) -> None:
+        """A dead trainer's pieces go back, to be resumed where its pushes had come everywhere."""
+        with self.changed:
+            for lease, (_, most) in progress.items():
+                self.book.progress(lease, most)
+            done = {lease: least for lease, (least, _) in progress.items()}
+            for lost in self.book.lose(holder, done=done, blame=self._dead.get(holder, True)):
+                text = (
+                    f"piece {lost.piece} has taken down {self.job.cluster.piece_attempts} trainers and is set aside"
+                    if lost.set_aside
+                    else f"piece {lost.piece} goes on at row {lost.rows:,} with another trainer, {lost.repeated:,} rows again"
+                )
+                self._fault(f"{holder} is gone: {text}")
+            self._dead.pop(holder, None)
+            self._remember()
+            self._tell()
+
+    def settle(self, progress: dict[int, tuple[int, int]]) -> None:
+        """What arrived at the servers from leases that had been lost by then: rows that others have trained as well."""
+        with self.changed:
+            for lease, (_, most) in progress.items():
+                self.book.progress(lease, most)
+
+    def forgotten(self) -> list[int]:
+        """Clients that have died since this was asked last."""
+        with self.changed:
+            gone, self._buried = self._buried, []
+            return gone
+
+    def lost_pushes(self) -> int:
+        """Pushes that were applied by a server before it died, and are not in what it loaded."""
+        return 0 if self.sync else self.standing.lost_pushes + sum(p.lost for p in self.roster.peers.values())
+
+    def retries(self) -> int:
+        """Requests that trainers had to send again."""
+        return self.standing.retries + sum(int(p.stats.get("retries", 0)) for p in self.roster.peers.values())
+
+    def _hear(self, peer: Peer, lost_before: int) -> None:
+        if not self.sync and peer.lost > lost_before:
+            log.warning(
+                "%s lost %d pushes that it had applied after the checkpoint it came back with",
+                peer.name,
+                peer.lost - lost_before,
+            )
+
+    def _died(self, peer: Peer, why: str) -> None:
+        if peer.state == "dead":
+            return
+        peer.state, peer.ready = "dead", False
+        self._still.discard(peer.client)
+        if self._stop is not None or peer.client in self._leaving:
+            return
+        self._fault(f"{peer.name} {why}")
+        self.standing.lost_pushes += peer.lost
+        self.standing.retries += int(peer.stats.get("retries", 0))
+        peer.stats = {}
+        if peer.role == "trainer":
+            self._dead[peer.holder] = why != "left"
+            self._buried.append(peer.client)
+            self._reached.pop(peer.client, None)
+        else:
+            self._gone[peer.name] = time.monotonic()
+        if self.sync and not self.final and self.begun:
+            self.rollback_wanted = True
+        self._tell()
+
+    def _fault(self, text: str) -> None:
+        self.standing.faults.append(text)
+        log.warning(text)
