@@ -114,6 +114,13 @@ class Geo(Async):
         self._anchor = flat.clone()
         self._since = 0
 
+    def end_piece(self) -> None:
+        """Differences wait for their time: pieces may be much shorter than `geo_steps`."""
+
+    @property
+    def settled(self) -> bool:
+        return self._since == 0
+
     def abandon(self) -> None:
         super().abandon()
         self._start_over()

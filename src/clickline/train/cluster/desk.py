@@ -92,14 +92,18 @@ class Desk(Shown):
         }
 
     def _on_next(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        """Work for a trainer; nothing if there is none at the moment. `left`: the round in which it has no more data."""
+        """Work for a trainer; nothing if there is none at the moment.
+
+        `left`: the round in which it has no more data. `holding`: it has something to send first if there is no work.
+        """
         client = facts["client"]
         peer = self.roster.peers.get(client)
         if peer is None or peer.state == "dead":
             return {"do": "join"}
         deadline = time.monotonic() + _MOMENT
-        self._still.add(client)
-        self.changed.notify_all()
+        if not facts.get("holding"):  # it holds back differences, and must not be taken for still
+            self._still.add(client)
+            self.changed.notify_all()
         try:
             while self._stop is None:
                 lockstep = self.sync and self.offered == "train"
@@ -125,6 +129,8 @@ class Desk(Shown):
                             "generation": self.standing.generation,
                             "start": self._start,
                         }
+                if facts.get("holding"):
+                    break
                 if not self.changed.wait(max(deadline - time.monotonic(), 0.0)) and time.monotonic() >= deadline:
                     break
         finally:

@@ -48,6 +48,8 @@ class Trainer:
         self._epoch = (-1, -1)
         self._left: list[int] | None = None
         """Generation and epoch of the round that this trainer has left for want of data."""
+        self._unsettled: list[dict[str, int]] = []
+        """Pieces that are done here, but perhaps not yet at the servers."""
         self._batches: list[tuple[Batch, Learned, int]] = []
         self._reported = time.monotonic()
         self._rate = 0.0
@@ -59,10 +61,14 @@ class Trainer:
         while True:
             if self.member.failure is not None:
                 raise self.member.failure
-            work, _ = self.member.ask("next", {"client": self.member.client, "left": self._left}, patience=2.0)
+            facts = {"client": self.member.client, "left": self._left, "holding": bool(self._unsettled)}
+            work, _ = self.member.ask("next", facts, patience=2.0)
             kind = work["do"]
             if kind == "stop":
                 return
+            if kind != "train" and self._unsettled:
+                self.way.flush()
+                self._settle()
             if kind == "join":
                 self.member.join()
             elif kind == "wait":
@@ -95,7 +101,8 @@ class Trainer:
                 int(np.random.SeedSequence((self.job.seed, self.member.rank, generation, epoch)).generate_state(1)[0])
             )
             self.way.begin(generation=generation, start=work["start"])
-        self.way.refresh()
+        if self.way.settled:
+            self.way.refresh()
         piece = Piece(*work["piece"])
         rows = work["skip"]
         batches = piece_batches(
@@ -116,12 +123,14 @@ class Trainer:
                 if self._pause_due():
                     self.way.flush()
                     self._report()
+                    self._settle()
                     if not self._pause(lease, rows, generation):
                         self.way.abandon()
                         return
-            self.way.flush()
             self._report()
-            self.member.ask("finished", {"lease": lease, "rows": rows, "generation": generation}, once=True)
+            self._unsettled.append({"lease": lease, "rows": rows, "generation": generation})
+            self.way.end_piece()
+            self._settle()
         except GenerationOver:
             log.info("generation %d is over; going back to the last checkpoint", generation)
             self._batches = []
@@ -130,6 +139,13 @@ class Trainer:
         finally:
             steps.close()
             batches.close()
+
+    def _settle(self) -> None:
+        """Report the pieces of which everything has arrived at the servers."""
+        if self.way.settled:
+            done, self._unsettled = self._unsettled, []
+            for facts in done:
+                self.member.ask("finished", facts, once=True)
 
     def _pause_due(self) -> bool:
         if self.job.way != "sync":

@@ -128,6 +128,15 @@ class Async:
         while self._sending:
             self._sending.popleft().result()
 
+    def end_piece(self) -> None:
+        """A piece is done; its last rows need not wait for those of the next."""
+        self.flush()
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything learned so far has arrived at the servers."""
+        return not self._sending
+
     def abandon(self) -> None:
         """Forget what is under way."""
         for future in self._sending:
