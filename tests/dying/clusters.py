@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ PATIENCE = 100.0
 SLOTS = 26
 
 
-def settings_for(data: dict[str, str], directory: Path, name: str, **changes: Any) -> dict[str, Any]:
+def settings_for(data: dict[str, str], directory: Path, name: str, /, **changes: Any) -> dict[str, Any]:
     """Many pieces, small steps, frequent cuts, quick signs of life."""
     settings: dict[str, Any] = {
         "name": name,
@@ -62,21 +63,16 @@ def until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = 
         time.sleep(0.01)
 
 
-class Run:
-    """`clickline train JOB` as a process, and a view of what it does."""
+class Watched:
+    """A run as its directory shows it. `process` is the one that must live on for anything to happen."""
 
-    def __init__(self, settings: dict[str, Any], *arguments: str, env: dict[str, str] | None = None) -> None:
+    process: subprocess.Popen[str]
+
+    def __init__(self, settings: dict[str, Any]) -> None:
         self.job = Job.model_validate(settings)
         self.directory = Path(self.job.output) / self.job.name
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.file = write_job(self.directory.parent / f"{self.job.name}.yaml", settings)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "clickline", "train", str(self.file), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**ENVIRONMENT, **(env or {})},
-        )
 
     def status(self) -> dict[str, Any]:
         try:
@@ -116,6 +112,24 @@ class Run:
         path = self.directory / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
+    def result(self) -> dict[str, Any]:
+        file = self.directory / "result.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+
+class Run(Watched):
+    """`clickline train JOB`, which starts all others."""
+
+    def __init__(self, settings: dict[str, Any], *arguments: str, program: list[str] | None = None) -> None:
+        super().__init__(settings)
+        self.process = subprocess.Popen(
+            [sys.executable, *(program or ["-m", "clickline"]), "train", str(self.file), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **ENVIRONMENT},
+        )
+
     def environment_of(self, name: str) -> dict[str, str]:
         """As a process of the run has it: what another one needs to join."""
         raw = Path(f"/proc/{self.pid(name)}/environ").read_bytes().decode()
@@ -131,13 +145,99 @@ class Run:
             self.out, self.err = self.process.communicate(timeout=20)
             raise AssertionError(f"still running; {self.status()}\n{self.out}\n{self.err}") from None
         assert self.process.returncode == code, f"{self.process.returncode}\n{self.out}\n{self.err}"
-        file = self.directory / "result.json"
-        return json.loads(file.read_text()) if file.exists() else {}
+        return self.result()
 
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.communicate(timeout=30)
+
+
+class Parts(Watched):
+    """Coordinator, servers and trainers, each started by itself and told by its environment where the others are."""
+
+    def __init__(self, settings: dict[str, Any], *, seen_as: Callable[[str], str] = str) -> None:
+        """`seen_as` gives the address under which others are to know a server, such as that of a proxy."""
+        super().__init__(settings)
+        cluster = self.job.cluster
+        ports = free_ports(1 + cluster.pservers)
+        self.coordinator, *self.servers = [f"tcp:127.0.0.1:{port}" for port in ports]
+        self.shared = {
+            "CLICKLINE_PSERVERS": ",".join(map(seen_as, self.servers)),
+            "CLICKLINE_TRAINERS": str(cluster.trainers),
+            "CLICKLINE_COORDINATOR": self.coordinator,
+            "CLICKLINE_TOKEN": "a secret of the test",
+            "CLICKLINE_DIRECTORY": str(self.directory),
+        }
+        self.started: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, role: str, rank: int = 0, *, program: list[str] | None = None) -> subprocess.Popen[str]:
+        bind = {"coordinator": self.coordinator, "pserver": self.servers[rank] if role == "pserver" else ""}.get(role, "")
+        env = {**os.environ, **ENVIRONMENT, **self.shared, "CLICKLINE_ROLE": role, "CLICKLINE_RANK": str(rank), "CLICKLINE_BIND": bind}
+        logs = self.directory / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        with (logs / f"{role}.{rank}.log").open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, *(program or ["-m", "clickline"]), role, str(self.file)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=env,
+            )
+        self.started[f"{role}.{rank}"] = process
+        if role == "coordinator":
+            self.process = process
+        return process
+
+    def start_all(self) -> None:
+        self.start("coordinator")
+        for rank in range(self.job.cluster.pservers):
+            self.start("pserver", rank)
+        for rank in range(self.job.cluster.trainers):
+            self.start("trainer", rank)
+
+    def ends(self) -> dict[str, Any]:
+        """Wait until all have ended well."""
+        for name, process in self.started.items():
+            try:
+                code = process.wait(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"{name} still runs; {self.status()}\n{self.log(name)}") from None
+            assert code == 0, f"{name} ended with {code}:\n{self.log(name)}"
+        return self.result()
+
+    def close(self) -> None:
+        for process in self.started.values():
+            process.kill()
+            process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def shows_of(checkpoint: Checkpoint) -> dict[str, float]:
+    """How often all keys of each table were shown, summed: rows times slots if every row was trained once."""
+    from clickline.train.inspecting import _opened
+
+    tables = _opened(checkpoint).sparse.tables
+    return {name: float(table.counts(table.keys())[:, 0].astype("float64").sum()) for name, table in tables.items()}
+
+
+def leases(run: Watched) -> dict[str, int]:
+    """Who holds a piece at the moment, by name."""
+    try:
+        book = json.loads((run.directory / "coordinator.json").read_text())["book"] or {}
+    except (FileNotFoundError, ValueError):
+        return {}
+    return {held[4].split()[0]: held[1] for held in book.get("held", [])}
+
+
+def pushes(run: Watched) -> list[int]:
+    """That each server has applied."""
+    servers = [member for member in run.status().get("members", []) if member["role"] == "pserver"]
+    return [server.get("counters", {}).get("pushes", 0) for server in servers]

@@ -15,13 +15,14 @@ class Deaths(Affairs):
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         self._buried: list[int] = []
+        self._news: list[str] = []
 
     def died(self, role: str, rank: int, why: str) -> None:
         """Whoever started a process says that it is gone."""
         with self.changed:
             peer = self.roster.named(role, rank)
             if peer is not None:
-                self._died(peer, why)
+                self._died(peer, why, known=True)
 
     def look(self) -> None:
         """Notice the silent."""
@@ -104,21 +105,18 @@ class Deaths(Affairs):
         return self.standing.retries + sum(int(p.stats.get("retries", 0)) for p in self.roster.peers.values())
 
     def _hear(self, peer: Peer, lost_before: int) -> None:
-        if not self.sync and peer.lost > lost_before:
-            log.warning(
-                "%s lost %d pushes that it had applied after the checkpoint it came back with",
-                peer.name,
-                peer.lost - lost_before,
-            )
+        lost = peer.lost - lost_before
+        if lost > 0 and not self.sync:
+            self._fault(f"{peer.name} lost {lost:,} pushes that were made after the checkpoint it came back with")
 
-    def _died(self, peer: Peer, why: str) -> None:
+    def _died(self, peer: Peer, why: str, *, known: bool = False) -> None:
         if peer.state == "dead":
             return
         peer.state, peer.ready = "dead", False
         self._still.discard(peer.client)
         if self._stop is not None or peer.client in self._leaving:
             return
-        self._fault(f"{peer.name} {why}")
+        self._fault(f"{peer.name} {why}", known=known)
         self.standing.lost_pushes += peer.lost
         self.standing.retries += int(peer.stats.get("retries", 0))
         peer.stats = {}
@@ -132,6 +130,13 @@ class Deaths(Affairs):
             self.rollback_wanted = True
         self._tell()
 
-    def _fault(self, text: str) -> None:
+    def news(self) -> list[str]:
+        """Faults that nobody has said yet."""
+        with self.changed:
+            news, self._news = self._news, []
+            return news
+
+    def _fault(self, text: str, *, known: bool = False) -> None:
         self.standing.faults.append(text)
+        self._news += [] if known else [text]
         log.warning(text)

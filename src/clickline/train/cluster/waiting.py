@@ -65,6 +65,8 @@ class Waiting:
             if desk.rollback_wanted and not rolling and not desk.final:
                 raise RolledBack
             self._bury()
+            for fault in desk.news():
+                self.watcher.say(fault)
             desk.show(self.watcher)
             if deadline is not None and time.monotonic() > deadline:
                 named = ", ".join(missing() if missing else []) or "everybody"

@@ -1,0 +1,30 @@
+"""The command line with one mechanism switched off, so that a test can show what it is for: FAULT names which."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def switch_off(what: str) -> None:
+    if what == "pause":  # cuts are taken while trainers go on
+        from clickline.train.cluster.affairs import Affairs
+
+        Affairs.all_still = lambda self: not self._dead
+        Affairs.pause = lambda self: None
+    elif what == "once":  # a push that is sent again is applied again
+        from functools import partial
+
+        from clickline import _native
+
+        careful = _native.WireServer
+        _native.WireServer = lambda *given, once=True, **named: partial(careful, once=False)(*given, **named)
+    else:
+        sys.exit(f"no mechanism {what!r}")
+
+
+if __name__ == "__main__":
+    switch_off(os.environ["FAULT"])
+    from clickline.cli import main
+
+    main()

@@ -1,0 +1,47 @@
+"""Runs that end with their test, data that is large enough for an AUC, and what it all came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from clusters import Parts, Run
+
+
+@pytest.fixture
+def launch() -> Iterator[Callable[..., Run]]:
+    """Start a whole run."""
+    runs: list[Run] = []
+
+    def make(settings: dict[str, Any], *arguments: str, **options: Any) -> Run:
+        runs.append(Run(settings, *arguments, **options))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.close()
+
+
+@pytest.fixture
+def assemble() -> Iterator[Callable[..., Parts]]:
+    """Prepare a run whose processes are started one by one."""
+    runs: list[Parts] = []
+
+    def make(settings: dict[str, Any], **options: Any) -> Parts:
+        runs.append(Parts(settings, **options))
+        return runs[-1]
+
+    yield make
+    for run in runs:
+        run.close()
+
+
+@pytest.fixture(scope="session")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """More rows than `criteo` has: AUC on its test rows is stable enough to compare."""
+    from clickline.data.synthetic import write_criteo
+
+    directory = tmp_path_factory.mktemp("clicks")
+    write_criteo(directory / "data.tsv", rows=42_000, seed=3, ids=25_000, test_rows=12_000)
+    return {"train": str(directory / "data.train.tsv"), "test": str(directory / "data.test.tsv")}

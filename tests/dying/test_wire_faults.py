@@ -1,0 +1,60 @@
+"""Trainers and servers with a bad network between them: every row is learned from, and exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from clusters import Parts, settings_for, shows_of
+from gated import SLOTS, gated_settings, write_gated
+from proxy import Chances, UnreliableProxy
+
+pytestmark = pytest.mark.heavy
+CARELESS = [str(Path(__file__).with_name("careless.py"))]
+ROWS = 6 * 500
+
+
+@pytest.fixture
+def behind_proxy(tmp_path, assemble) -> Iterator:
+    proxies: list[UnreliableProxy] = []
+
+    def make(chances: Chances, name: str) -> tuple[Parts, UnreliableProxy]:
+        def seen_as(target: str) -> str:
+            proxies.append(UnreliableProxy(target, chances, seed=7))
+            return proxies[-1].address
+
+        pattern = write_gated(tmp_path / "data", files=6, rows=500, orders={})
+        settings = settings_for({"train": "", "test": ""}, tmp_path, name, cluster={"pservers": 1, "transport": "tcp"})
+        run = assemble(gated_settings(settings, pattern), seen_as=seen_as)
+        return run, proxies[0]
+
+    yield make
+    for proxy in proxies:
+        proxy.close()
+
+
+def test_every_fault_at_once(behind_proxy):
+    run, proxy = behind_proxy(
+        Chances(drop=0.01, delay=0.02, cut=0.01, duplicate=0.01, garble=0.01, cut_reply=0.02), "chaos"
+    )
+    run.start_all()
+    result = run.ends()
+    print(f"\nfaults {dict(proxy.done)}, retries {result['retries']}")
+    assert min(proxy.done[kind] for kind in ("drop", "delay", "cut", "duplicate", "garble", "cut_reply")) > 0
+    assert result["retries"] > 0
+    assert (result["rows"], result["repeated_rows"], result["lost_pushes"]) == (ROWS, 0, 0)
+    assert set(shows_of(run.checkpoints()[-1]).values()) == {float(ROWS * SLOTS)}
+
+
+def test_without_exactly_once_rows_are_learned_twice(behind_proxy, monkeypatch):
+    monkeypatch.setenv("FAULT", "once")
+    run, proxy = behind_proxy(Chances(cut_reply=0.03), "twice")
+    run.start("coordinator")
+    run.start("pserver", 0, program=CARELESS)
+    for rank in range(2):
+        run.start("trainer", rank)
+    result = run.ends()
+    assert proxy.done["cut_reply"] > 0
+    assert result["rows"] == ROWS
+    assert max(shows_of(run.checkpoints()[-1]).values()) > ROWS * SLOTS
