@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import fields
 from pathlib import Path
 
 from clickline.config import Job
@@ -16,7 +15,7 @@ from clickline.launch.supervising import Supervisor
 from clickline.train import api
 from clickline.train.api import Result
 from clickline.train.cluster.coordinating import Coordinator
-from clickline.train.cluster.processes import open_coordinator
+from clickline.train.cluster.processes import open_coordinator, write_result
 from clickline.train.watching import Silent, Watcher
 
 JOB_FILE = "job.json"
@@ -76,10 +75,7 @@ def _train_on_servers(
                 supervisor.wait()
         finally:
             coordinator.close()
-    result = Result(**{field.name: found[field.name] for field in fields(Result)})
-    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
-    (directory / "result.json").write_text(text + "\n", encoding="utf-8")
-    return result
+    return write_result(coordinator, found)
 
 
 class _Looking:

@@ -88,9 +88,9 @@ class Affairs:
             self._tell()
 
     def await_farewells(self, patience: float) -> None:
-        """Give trainers and servers a moment to hear of it."""
+        """Give trainers and servers a moment to hear of it, and to take their leave."""
         with self.changed:
-            self.changed.wait_for(lambda: self._leaving >= {p.client for p in self.roster.live("trainer")}, patience)
+            self.changed.wait_for(lambda: {p.state for p in self.roster.peers.values()} <= {"done", "dead"}, patience)
 
     def ready(self, *, pservers: int, trainers: int = 0, held: bool = False) -> bool:
         """Whether so many servers have loaded, or at least joined, and so many trainers are there."""

@@ -23,6 +23,8 @@ from clickline.errors import PeerError
 from clickline.ps.messages import pack, unpack
 
 log = logging.getLogger("clickline.cluster")
+_FAREWELL = 2.0
+"""Seconds that taking leave may last."""
 
 
 class Member:
@@ -106,15 +108,20 @@ class Member:
         return reason
 
     def leave(self) -> None:
-        """Say goodbye and close."""
+        """Say goodbye and close. A coordinator that is gone is not waited for, as it would be while there is work."""
         self._stopped.set()
         if not self._lanes:
             return
+        enough = threading.Timer(_FAREWELL, self._lanes[0].cancel)
+        enough.daemon = True
+        enough.start()
         try:
             if self.failure is None:
-                self._lanes[0].call("leave", [pack({"client": self.client})], deadline=2.0)
+                self._lanes[0].call("leave", [pack({"client": self.client})], deadline=_FAREWELL)
         except PeerError:
             pass  # nobody there to take leave of
+        finally:
+            enough.cancel()
         for lane in self._lanes:
             lane.cancel()
         if self._beating is not None:

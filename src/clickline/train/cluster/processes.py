@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from clickline.data.fitting import fit
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, JobError
 from clickline.train import checkpoints
+from clickline.train.api import Result
 from clickline.train.cluster.affairs import released
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.membership import Member
@@ -33,7 +35,7 @@ def run_pserver(job: Job, place: Place) -> None:
     import torch
 
     torch.set_num_threads(1)
-    beside = _coordinator_beside(job, place) if place.hosts_coordinator else None
+    beside = _Beside(job, place) if place.hosts_coordinator else None
     server = ParameterServer(job=job, part=place.rank, parts=len(place.pservers), address=place.bind, token=place.token)
     member = _member("pserver", job, place, address=_known_as(place, server.wire.address))
     member.stats = server.stats
@@ -56,6 +58,8 @@ def run_pserver(job: Job, place: Place) -> None:
         server.close()
         if beside is not None:
             beside.join(10.0)
+    if beside is not None and beside.failure is not None:
+        raise beside.failure
 
 
 def run_trainer(job: Job, place: Place) -> None:
@@ -103,9 +107,19 @@ def run_coordinator(
         recover=True,
     )
     try:
-        return coordinator.run()
+        found = coordinator.run()
     finally:
         coordinator.close()
+    write_result(coordinator, found)
+    return found
+
+
+def write_result(coordinator: Coordinator, found: dict[str, Any]) -> Result:
+    """Leave what a run came to in its directory, whoever coordinated it."""
+    result = Result(**{field.name: found[field.name] for field in fields(Result)})
+    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
+    (coordinator.directory / "result.json").write_text(text + "\n", encoding="utf-8")
+    return result
 
 
 def open_coordinator(
@@ -185,31 +199,34 @@ def _standing(job: Job, directory: Path, *, resume: bool | Path, fresh: bool) ->
     return standing
 
 
-def _coordinator_beside(job: Job, place: Place) -> threading.Thread:
+class _Beside(threading.Thread):
     """The coordinator in this process: where nobody else runs one, the first server does."""
-    coordinator = open_coordinator(
-        job,
-        directory=place.directory,
-        address=place.coordinator_bind,
-        token=place.token,
-        resume=False,
-        fresh=False,
-        watcher=Silent(),
-        recover=True,
-    )
 
-    def run() -> None:
+    def __init__(self, job: Job, place: Place) -> None:
+        super().__init__(name="clickline-coordinator", daemon=True)
+        self.failure: Exception | None = None
+        self._coordinator = open_coordinator(
+            job,
+            directory=place.directory,
+            address=place.coordinator_bind,
+            token=place.token,
+            resume=False,
+            fresh=False,
+            watcher=Silent(),
+            recover=True,
+        )
+        self.start()
+
+    def run(self) -> None:
         try:
-            result = coordinator.run()
-            log.info("test %s", result["test"])
+            found = self._coordinator.run()
         except Exception as error:
+            self.failure = error
             log.error("%s", error)
         finally:
-            coordinator.close()
-
-    thread = threading.Thread(target=run, name="clickline-coordinator", daemon=True)
-    thread.start()
-    return thread
+            self._coordinator.close()
+        if self.failure is None:
+            write_result(self._coordinator, found)
 
 
 def _member(role: str, job: Job, place: Place, *, address: str = "") -> Member:

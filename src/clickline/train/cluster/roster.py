@@ -25,7 +25,7 @@ class Peer:
     ready: bool = False
     """Servers: has loaded what it should serve."""
     state: str = "well"
-    """well, slow, or dead."""
+    """well, slow, dead, or done."""
     stats: dict[str, Any] = field(default_factory=dict)
     pid: int = 0
     host: str = ""
@@ -61,7 +61,9 @@ class Roster:
         peer = self.peers.get(client)
         if peer is None or peer.state == "dead":
             return None
-        peer.heard, peer.stats, peer.state = time.monotonic(), stats, "well"
+        peer.heard, peer.stats = time.monotonic(), stats
+        if peer.state != "done":  # a sign of life may be answered after the farewell
+            peer.state = "well"
         return peer
 
     def live(self, role: str) -> list[Peer]:
