@@ -1,6 +1,7 @@
 """Two hosts on one machine: network namespaces with addresses of their own, joined by a bridge in a third.
 
-The machine's own network is not touched. The addresses are from 198.18.0.0/15, which is set aside for tests of networks.
+The machine's own network is not touched. The addresses are from 198.18.0.0/15, which is set aside for testing
+networks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One model, two hosts: processes that know each other by their environment alone train over TCP, and a cable is pulled."""
+"""One model, two hosts: processes that know each other by their environment alone train over TCP.
+
+In the middle of it, a cable is pulled.
+"""
 
 from __future__ import annotations
 

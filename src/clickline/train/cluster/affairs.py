@@ -23,6 +23,7 @@ from clickline.data.schema import Schema
 from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.roster import Peer, Roster
 from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.statuses import status_of
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
 from clickline.train.journal import Journal
 from clickline.train.watching import Watcher
@@ -46,6 +47,8 @@ class Affairs:
         self.final = False
         """Training is over: nothing that happens now can change the model."""
         self.moved: Callable[[int, str], None] = lambda server, address: None
+        self.address = ""
+        """Where the coordinator listens."""
         self._intervals = Intervals(every=job.train.log_every, lockstep=sync)
         self._offered: str | None = None
         self._pieces: list[Piece] = []
@@ -119,13 +122,18 @@ class Affairs:
         """The book is done: what it counted goes into the standing."""
         with self.changed:
             self.standing.repeated_rows += self.book.repeated_rows
-            for piece, reason in self.book.set_aside.items():
-                where = self._pieces[piece].path if piece < len(self._pieces) else ""
-                self.standing.set_aside.append({"piece": piece, "path": where, "reason": reason})
+            self.standing.set_aside += self.set_aside()
             self.standing.next_lease = self.book.next_lease
             self.book = LeaseBook(0, attempts=1)
             self.standing.book = None
             self._remember()
+
+    def set_aside(self) -> list[dict[str, Any]]:
+        """Pieces of the book that nobody reads any more."""
+        return [
+            {"piece": piece, "path": self._pieces[piece].path if piece < len(self._pieces) else "", "reason": reason}
+            for piece, reason in self.book.set_aside.items()
+        ]
 
     def offer(self, what: str | None, pieces: list[Piece]) -> None:
         """Trainers that ask get leases on these pieces, to train or to evaluate."""
@@ -157,10 +165,10 @@ class Affairs:
             self._keep_book()
             return dict(self.standing.__dict__)
 
-    def cut_done(self, path: Path, *, pause: float) -> None:
+    def cut_done(self, path: Path, *, pause: float, seconds: float) -> None:
         with self.changed:
             standing = self.standing
-            standing.checkpoint, standing.pause_seconds = str(path), pause
+            standing.checkpoint, standing.pause_seconds, standing.cut_seconds = str(path), pause, seconds
             standing.cuts += 1
             self._next_cut = self._cut_after(standing.step)
             self._remember()
@@ -279,40 +287,16 @@ class Affairs:
         """For `clickline status`."""
         self._status_written = time.monotonic()
         with self.changed:
-            standing, book = self.standing, self.book
-            status = {
-                "time": time.time(),
-                "job": self.job.name,
-                "strategy": self.job.way,
-                "phase": standing.phase,
-                "why": self._stop,
-                "epoch": standing.epoch,
-                "step": standing.step,
-                "rows": standing.rows,
-                "rows_per_second": round(self._intervals.rate, 1),
-                "loss": self._intervals.loss,
-                "auc": standing.valid.get("auc"),
-                "generation": standing.generation,
-                "members": self.roster.to_list(),
-                "pieces": {
-                    "done": book.done,
-                    "active": len(book.active),
-                    "left": book.remaining,
-                    "set_aside": standing.set_aside,
-                },
-                "repeated_rows": standing.repeated_rows + book.repeated_rows,
-                "lost_pushes": self.lost_pushes(),
-                "checkpoint": {
-                    "path": standing.checkpoint,
-                    "pause_seconds": standing.pause_seconds,
-                    "cuts": standing.cuts,
-                },
-                "faults": standing.faults[-20:],
-            }
+            status = status_of(self)
         aside = self.directory / f".{STATUS}.{os.getpid()}"
         with suppress(OSError):  # a full disk must not end a run for the sake of its status
             aside.write_text(json.dumps(status, indent=1), encoding="utf-8")
             aside.replace(self.directory / STATUS)
+
+    @property
+    def pace(self) -> tuple[float, float | None]:
+        """Rows per second, and the loss of the last batch."""
+        return self._intervals.rate, self._intervals.loss
 
     @property
     def stopping(self) -> str | None:

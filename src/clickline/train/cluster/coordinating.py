@@ -60,6 +60,7 @@ class Coordinator:
             address, token=token, job=job.name, name="coordinator.0", handler=self.desk.handle, max_frame=1 << 30
         )
         self.address: str = self._wire.address
+        self.desk.address = self.address
 
     @property
     def standing(self) -> Standing:
@@ -222,7 +223,7 @@ class Coordinator:
             }
             checkpoint = self._servers().save(directory, facts=facts, buffers=desk.buffers)
             now = time.monotonic()
-            desk.cut_done(checkpoint.path, pause=now - paused)
+            desk.cut_done(checkpoint.path, pause=now - paused, seconds=now - began)
         finally:
             desk.go_on()
         also = standing.best_step

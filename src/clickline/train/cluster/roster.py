@@ -41,6 +41,8 @@ class Roster:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.peers: dict[int, Peer] = {}
+        self.restarts = 0
+        """Processes that came in the place of one of the same name."""
 
     def add(self, facts: dict[str, Any]) -> tuple[Peer, Peer | None]:
         """A process that introduces itself, and the one of the same name that it replaces, if any."""
@@ -51,6 +53,7 @@ class Roster:
         peer.pid, peer.host = facts["pid"], facts["host"]
         if old is not None and old is not peer:
             del self.peers[old.client]
+            self.restarts += 1
         self.peers[peer.client] = peer
         return peer, old if old is not peer else None
 
@@ -91,7 +94,7 @@ class Roster:
                 "role": p.role,
                 "rank": p.rank,
                 "name": p.name,
-                "state": p.state if p.ready or p.role != "pserver" else "joining",
+                "state": "joining" if p.role == "pserver" and p.state == "well" and not p.ready else p.state,
                 "silent": round(now - p.heard, 1),
                 "pid": p.pid,
                 "host": p.host,

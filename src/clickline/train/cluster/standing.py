@@ -49,7 +49,9 @@ class Standing:
     test: dict[str, float] = field(default_factory=dict)
     cuts: int = 0
     pause_seconds: float = 0.0
-    """Of the last cut."""
+    """Of the last cut: how long all trainers stood still."""
+    cut_seconds: float = 0.0
+    """Of the last cut: from the wish for it to its end, the trainers' coming to a halt included."""
 
     def save(self, directory: Path) -> None:
         """Replace the file; a reader sees the old or the new one."""
