@@ -26,6 +26,7 @@ def status_of(**facts: Any) -> dict[str, Any]:
         "strategy": "async",
         "phase": "training",
         "epoch": 1,
+        "epochs": 3,
         "step": 1200,
         "rows": 1_200_000,
         "rows_per_second": 45678.9,
@@ -33,37 +34,55 @@ def status_of(**facts: Any) -> dict[str, Any]:
         "auc": 0.77,
         "generation": 1,
         "members": [
-            member("pserver", 0, tables={"embedding": 123456}, memory_mib=512.3),
+            member("pserver", 0, tables={"embedding": 123456, "linear": 7}, memory_mib=512.3),
+            member("pserver", 1, tables={"embedding": 100000, "linear": 5}, memory_mib=498.7),
             member("trainer", 0, rows_per_second=22000.5, queue=2, staleness=1.5),
         ],
         "pieces": {"done": 3, "active": 2, "left": 11, "set_aside": []},
         "repeated_rows": 0,
         "lost_pushes": 0,
-        "checkpoint": {"step": 1000, "path": "x", "seconds": 1.25, "pause_seconds": 0.2, "age": 30.1},
+        "checkpoint": {
+            "step": 1000,
+            "path": "x",
+            "time": time.time() - 3600,
+            "seconds": 1.25,
+            "pause_seconds": 0.2,
+            "cuts": 5,
+        },
         "restarts": 1,
         "faults": ["pserver.0 died, killed by SIGKILL (9)"],
         **facts,
     }
 
 
-def shown(directory: Path, status: dict[str, Any], *options: str) -> Any:
+def shown(directory: Path, status: dict[str, Any], *options: str, columns: int = 160) -> Any:
     (directory / "status.json").write_text(json.dumps(status), encoding="utf-8")
-    return runner.invoke(app, ["status", str(directory), *options])
+    return runner.invoke(app, ["status", str(directory), *options], env={"COLUMNS": str(columns)})
 
 
-def test_a_run_that_is_well(tmp_path: Path) -> None:
-    result = shown(tmp_path, status_of())
+def words_of(result: Any) -> str:
+    """What was printed, wherever its lines were broken."""
+    return " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 200])
+def test_a_run_that_is_well(tmp_path: Path, columns: int) -> None:
+    result = shown(tmp_path, status_of(), columns=columns)
     assert result.exit_code == 0
     for words in (
-        "demo: training, async, 1 s ago",
-        "epoch 1, step 1,200, rows 1,200,000, 45,679 rows/s, loss 0.45000, auc 0.77000",
+        "demo: training, async, ",
+        "epoch 2 of 3, step 1,200, rows 1,200,000, 45,679 rows/s, loss 0.45000, auc 0.77000",
         "pieces of data: 3 done, 2 active, 11 left, 0 set aside",
-        "1 restarts, 0 repeated rows, 0 lost pushes",
-        "checkpoint of step 1,000, 30.1 s old, took 1.25 s, paused 0.2 s",
-        "embedding 123,456",
+        "1 restarts, 0 repeated rows, 0 lost pushes, generation 1",
+        "checkpoint of step 1,000, 3,60",
+        "s old, took 1.25 s, paused 0.2 s, 5 so far",
+        "table embedding: 223,456 rows (pserver.0 123,456, pserver.1 100,000)",
+        "table linear: 12 rows (pserver.0 7, pserver.1 5)",
+        "22,000",
+        "512",
         "pserver.0 died, killed by SIGKILL (9)",
     ):
-        assert words in result.output
+        assert words in words_of(result)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +91,11 @@ def test_a_run_that_is_well(tmp_path: Path) -> None:
         ({"members": [member("trainer", 1, state="slow", silent=12.0)]}, "trainer.1 is slow, silent for 12 s"),
         ({"members": [member("pserver", 0, state="dead", silent=31.0)]}, "pserver.0 is dead, silent for 31 s"),
         ({"time": time.time() - 60}, "nobody has written the status for"),
-        ({"phase": "failed"}, "the run failed"),
-        ({"pieces": {"done": 1, "set_aside": ["piece 3 of day_1.tsv"]}}, "set aside: piece 3 of day_1.tsv"),
+        ({"phase": "failed", "why": "trainer.1: no space"}, "the run failed: trainer.1: no space"),
+        (
+            {"pieces": {"done": 1, "set_aside": [{"piece": 3, "path": "day_1.tsv", "reason": "took down 3"}]}},
+            "set aside: piece 3 of day_1.tsv: took down 3",
+        ),
     ],
 )
 def test_a_run_that_is_not_well_exits_with_1(tmp_path: Path, facts: dict[str, Any], complaint: str) -> None:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from clickline.cli.members import Members, shown
 from clickline.cli.output import AsJson, print_json, results
 from clickline.cli.runs import find_run
 from clickline.errors import ClicklineError
 
-FINISHED = ("finished", "done")
+FINISHED = "finished"
 STALE = 10.0
 """Seconds after which a status that is written each second says that nobody writes it."""
-_STYLES = {"well": "green", "done": "green", "joining": "cyan", "slow": "yellow", "dead": "red"}
 
 
 def status(
@@ -61,7 +59,7 @@ def _watch(directory: Path) -> dict[str, Any]:
             found = _read(directory)
             age = _age(found)
             live.update(_page(found, age), refresh=True)
-            if found.get("phase") in (*FINISHED, "failed"):
+            if found.get("phase") in (FINISHED, "failed"):
                 return found
             time.sleep(1)
 
@@ -80,29 +78,35 @@ def _read(directory: Path) -> dict[str, Any]:
 
 
 def _age(found: dict[str, Any]) -> float:
-    said = found.get("time", 0)
-    moment = datetime.fromisoformat(said).timestamp() if isinstance(said, str) else float(said)
+    return _since(found.get("time", 0))
+
+
+def _since(moment: float) -> float:
     return round(max(0.0, time.time() - moment), 1)
 
 
 def _complaints(found: dict[str, Any], age: float) -> Iterator[str]:
     """Everything that is not well."""
     if found.get("phase") == "failed":
-        yield "the run failed"
-    elif found.get("phase") not in FINISHED:
+        why = found.get("why")
+        yield f"the run failed: {why}" if why else "the run failed"
+    elif found.get("phase") != FINISHED:
         if age > STALE:
             yield f"nobody has written the status for {age:.0f} s: the coordinator is gone or hangs"
         for member in found.get("members", ()):
             if member.get("state") in ("slow", "dead"):
-                yield f"{_name(member)} is {member['state']}, silent for {member.get('silent', 0):.0f} s"
+                yield f"{member['name']} is {member['state']}, silent for {member.get('silent', 0):.0f} s"
     for piece in found.get("pieces", {}).get("set_aside", ()):
-        yield f"set aside: {piece}"
+        yield f"set aside: piece {piece['piece']} of {piece['path']}: {piece['reason']}"
 
 
 def _page(found: dict[str, Any], age: float) -> RenderableType:
+    members = found.get("members", [])
     parts: list[RenderableType] = [Text(line) for line in _summary(found, age)]
-    if found.get("members"):
-        parts.append(_members(found["members"]))
+    if members:
+        parts.append(Members(members))
+    parts += [Text(line) for line in _tables(members)]
+    parts += [Text(f"metrics of {m['name']}: {m['metrics']}", overflow="fold") for m in members if m.get("metrics")]
     parts += [Text(str(fault), style="yellow") for fault in found.get("faults", ())[-5:]]
     parts += [Text(complaint, style="red") for complaint in _complaints(found, age)]
     return Group(*parts)
@@ -110,46 +114,32 @@ def _page(found: dict[str, Any], age: float) -> RenderableType:
 
 def _summary(found: dict[str, Any], age: float) -> Iterator[str]:
     yield f"{found.get('job', '?')}: {found.get('phase', '?')}, {found.get('strategy', '?')}, {age:.0f} s ago"
-    facts = [f"{name} {_shown(found[name])}" for name in ("epoch", "step", "rows") if found.get(name) is not None]
-    facts += [f"{_shown(found['rows_per_second'])} rows/s"] if found.get("rows_per_second") is not None else []
+    facts = [f"{name} {shown(found[name])}" for name in ("step", "rows") if found.get(name) is not None]
+    if found.get("epochs"):
+        facts.insert(0, f"epoch {min(found['epoch'] + 1, found['epochs'])} of {found['epochs']}")
+    facts += [f"{shown(found['rows_per_second'])} rows/s"] if found.get("rows_per_second") is not None else []
     facts += [f"{name} {found[name]:.5f}" for name in ("loss", "auc") if found.get(name) is not None]
+    facts += [f"test {name} {found['test'][name]:.5f}" for name in ("auc", "logloss") if name in found.get("test", ())]
     yield ", ".join(facts)
     if pieces := found.get("pieces"):
         counts = ", ".join(f"{pieces[name]} {name}" for name in ("done", "active", "left") if name in pieces)
         yield f"pieces of data: {counts}, {len(pieces.get('set_aside', ()))} set aside"
-    mishaps = ("restarts", "repeated_rows", "lost_pushes")
-    yield ", ".join(f"{_shown(found.get(name) or 0)} {name.replace('_', ' ')}" for name in mishaps)
+    mishaps = ", ".join(
+        f"{shown(found.get(name) or 0)} {name.replace('_', ' ')}"
+        for name in ("restarts", "repeated_rows", "lost_pushes")
+    )
+    yield f"{mishaps}, generation {found.get('generation', 1)}"
     if checkpoint := found.get("checkpoint"):
+        age_of_it = "" if checkpoint["time"] is None else f"{shown(_since(checkpoint['time']))} s old, "
         yield (
-            f"checkpoint of step {_shown(checkpoint.get('step'))}, {_shown(checkpoint.get('age'))} s old, took "
-            f"{_shown(checkpoint.get('seconds'))} s, paused {_shown(checkpoint.get('pause_seconds'))} s"
+            f"checkpoint of step {shown(checkpoint['step'])}, {age_of_it}took {shown(checkpoint['seconds'])} s, "
+            f"paused {shown(checkpoint['pause_seconds'])} s, {checkpoint['cuts']} so far"
         )
 
 
-def _members(members: list[dict[str, Any]]) -> Table:
-    table = Table("process", "state", box=None, pad_edge=False)
-    for title in ("silent s", "rows/s", "queue", "staleness", "table rows", "MiB", "retries"):
-        table.add_column(title, justify="right")
-    metrics = any(member.get("metrics") for member in members)
-    if metrics:
-        table.add_column("metrics")
-    for member in members:
-        state = str(member.get("state", "?"))
-        rows = [f"{name} {count:,}" for name, count in (member.get("tables") or {}).items()]
-        figures = [_shown(member.get(key)) for key in ("silent", "rows_per_second", "queue", "staleness")]
-        cells: list[RenderableType] = [_name(member), Text(state, style=_STYLES.get(state, "")), *figures]
-        cells += [", ".join(rows), _shown(member.get("memory_mib")), _shown(member.get("retries"))]
-        table.add_row(*cells, *([member.get("metrics") or ""] if metrics else []))
-    return table
-
-
-def _name(member: dict[str, Any]) -> str:
-    return str(member.get("name") or f"{member.get('role', '?')}.{member.get('rank', '?')}")
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def _tables(members: list[dict[str, Any]]) -> Iterator[str]:
+    """Rows of each table, in all and by server; below the processes, since there may be many tables."""
+    for name in dict.fromkeys(name for member in members for name in member.get("tables", ())):
+        parts = {m["name"]: m["tables"][name] for m in members if name in m.get("tables", ())}
+        split = ", ".join(f"{server} {rows:,}" for server, rows in parts.items())
+        yield f"table {name}: {sum(parts.values()):,} rows ({split})"

@@ -20,7 +20,7 @@ class Agreeing(Section):
     send_queue: Annotated[int, Field(ge=1, le=1024)] = 1
     """async: batches whose gradients may wait to be sent; a trainer that is further ahead waits."""
     merge: Annotated[int, Field(ge=1, le=1024)] = 1
-    """half_async: batches whose gradients are merged before they are sent; more spare the network and stale the rows."""
+    """half_async: batches whose gradients are merged before they are sent: more spare the network, and stale rows."""
     max_staleness: Annotated[int, Field(ge=0, le=10**9)] = 0
     """async: gradients computed from rows that have seen this many pushes since are dropped and counted. 0 = never."""
     geo_steps: Annotated[int, Field(ge=1, le=10**6)] = 100

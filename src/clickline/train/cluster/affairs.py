@@ -50,6 +50,8 @@ class Affairs:
         self.pieces: list[Piece] = []
         self._training = False
         """Whether the book is one of training, not of an evaluation."""
+        self.address = ""
+        """Where the coordinator listens."""
         self._start = standing.step
         """The step with which lockstep began, in this epoch or generation."""
         self._still: set[int] = set()
@@ -104,9 +106,9 @@ class Affairs:
         return self._stop
 
     def await_farewells(self, patience: float) -> None:
-        """Give trainers and servers a moment to hear of it."""
+        """Give trainers and servers a moment to hear of it, and to take their leave."""
         with self.changed:
-            self.changed.wait_for(lambda: self._leaving >= {p.client for p in self.roster.live()}, patience)
+            self.changed.wait_for(lambda: {p.state for p in self.roster.peers.values()} <= {"done", "dead"}, patience)
 
     def ready(self, *, pservers: int, trainers: int = 0, held: bool = False) -> bool:
         """Whether so many servers have loaded, or at least joined, and so many trainers are there."""
@@ -147,6 +149,13 @@ class Affairs:
             self.book = LeaseBook(0, attempts=1)
             self._remember()
 
+    def set_aside(self) -> list[dict[str, Any]]:
+        """Pieces of the book that nobody reads any more."""
+        return [
+            {"piece": piece, "path": self.pieces[piece].path if piece < len(self.pieces) else "", "reason": reason}
+            for piece, reason in self.book.set_aside.items()
+        ]
+
     def offer(self, what: str | None, pieces: list[Piece]) -> None:
         """Trainers that ask get leases on these pieces, to train or to evaluate."""
         with self.changed:
@@ -156,14 +165,6 @@ class Affairs:
             if what == "train":
                 self.standing.phase = "training"
             self._tell()
-
-    def set_aside(self) -> list[dict[str, Any]]:
-        """Pieces of this book that were given up."""
-        found = self.book.set_aside.items()
-        paths = [piece.path for piece in self.pieces]
-        return [{"piece": n, "path": paths[n] if n < len(paths) else "", "reason": why} for n, why in found]
-
-    # Cuts
 
     def cut_wanted(self) -> bool:
         return self._pausing if self.sync else self.standing.step >= self._next_cut
@@ -184,10 +185,10 @@ class Affairs:
             self._keep_book()
             return dict(self.standing.__dict__)
 
-    def cut_done(self, path: Path, *, pause: float) -> None:
+    def cut_done(self, path: Path, *, pause: float, seconds: float) -> None:
         with self.changed:
             standing = self.standing
-            standing.checkpoint, standing.pause_seconds = str(path), pause
+            standing.checkpoint, standing.pause_seconds, standing.cut_seconds = str(path), pause, seconds
             self.serves = standing.checkpoint
             standing.cuts += 1
             self._next_cut = self._cut_after(standing.step)
@@ -243,7 +244,7 @@ class Affairs:
         return min(after, last) if step < last else after
 
     def _count_rows(self) -> None:
-        """Rows as the book knows them: reports of a trainer that died may have been lost with it, its pushes were not."""
+        """Rows as the book knows them: reports of a dead trainer may have been lost with it, its pushes were not."""
         if self.has_book:
             self.standing.rows = self.standing.rows_before + self.book.rows_done + self.book.repeated_rows
 

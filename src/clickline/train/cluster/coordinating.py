@@ -1,7 +1,8 @@
 """The coordinator: who takes part, who reads what, when all pause for a checkpoint, when an epoch is over.
 
-`run` is the whole story in order. Everything that others ask arrives on other threads and only changes what `run` waits for; one lock
-guards it all. It never touches a row: a slow coordinator slows nobody but at the seams between pieces.
+`run` is the whole story in order. Everything that others ask arrives on other threads and only changes what `run`
+waits for; one lock guards it all. It never touches a row: a slow coordinator slows nobody but at the seams between
+pieces.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Coordinator(Waiting):
             address, token=token, job=job.name, name="coordinator.0", handler=self.desk.handle, max_frame=1 << 30
         )
         self.address: str = self._wire.address
+        self.desk.address = self.address
 
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
@@ -253,7 +255,7 @@ class Coordinator(Waiting):
             servers = self._servers()
             checkpoint = self._errand(lambda: servers.save(directory, facts=facts, buffers=desk.buffers))
             now = time.monotonic()
-            desk.cut_done(checkpoint.path, pause=now - paused)
+            desk.cut_done(checkpoint.path, pause=now - paused, seconds=now - began)
         finally:
             desk.go_on()
         also = standing.best_step

@@ -1,7 +1,8 @@
 """A process's tie to the coordinator: joining, signs of life, and hearing what everybody should do.
 
-Signs of life go on a way of their own, so a long wait on the other one is never taken for death. The coordinator answers
-one at once when it has something to say, else after a heartbeat: that is how a pause or a stop reaches everybody quickly.
+Signs of life go on a way of their own, so a long wait on the other one is never taken for death. The coordinator
+answers one at once when it has something to say, else after a heartbeat: that is how a pause or a stop reaches
+everybody quickly.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from clickline.errors import PeerError
 from clickline.ps.messages import pack, unpack
 
 log = logging.getLogger("clickline.cluster")
+_FAREWELL = 2.0
+"""Seconds that taking leave may last."""
 
 
 class Member:
@@ -108,15 +111,20 @@ class Member:
         return reason
 
     def leave(self) -> None:
-        """Say goodbye and close."""
+        """Say goodbye and close. A coordinator that is gone is not waited for, as it would be while there is work."""
         self._stopped.set()
         if not self._lanes:
             return
+        enough = threading.Timer(_FAREWELL, self._lanes[0].cancel)
+        enough.daemon = True
+        enough.start()
         try:
             if self.failure is None:
-                self._lanes[0].call("leave", [pack({"client": self.client})], deadline=2.0)
+                self._lanes[0].call("leave", [pack({"client": self.client})], deadline=_FAREWELL)
         except PeerError:
             pass  # nobody there to take leave of
+        finally:
+            enough.cancel()
         for lane in self._lanes:
             lane.cancel()
         if self._beating is not None:

@@ -35,7 +35,7 @@ def run_pserver(job: Job, place: Place) -> None:
     import torch
 
     torch.set_num_threads(1)
-    beside = _coordinator_beside(job, place) if place.hosts_coordinator else None
+    beside = _Beside(job, place) if place.hosts_coordinator else None
     server = ParameterServer(job=job, part=place.rank, parts=len(place.pservers), address=place.bind, token=place.token)
     member = _member("pserver", job, place, address=_known_as(place, server.wire.address))
     member.stats = server.stats
@@ -58,6 +58,8 @@ def run_pserver(job: Job, place: Place) -> None:
         server.close()
         if beside is not None:
             beside.join(10.0)
+    if beside is not None and beside.failure is not None:
+        raise beside.failure
 
 
 def run_trainer(job: Job, place: Place) -> None:
@@ -194,8 +196,8 @@ def _standing(job: Job, directory: Path, *, resume: bool | Path, fresh: bool) ->
     check_same_job(job, old.manifest["job"], where=old.path)
     if "generation" not in old.manifest["standing"]:
         raise CheckpointError(
-            f"{old.path} is of a run in one process, which reads its data in another order: go on with strategy: single, "
-            "or begin from its weights with --warm-start"
+            f"{old.path} is of a run in one process, which reads its data in another order: go on with "
+            "strategy: single, or begin from its weights with --warm-start"
         )
     standing = Standing.from_dict(old.manifest["standing"])
     standing.checkpoint = str(old.path)
@@ -205,32 +207,34 @@ def _standing(job: Job, directory: Path, *, resume: bool | Path, fresh: bool) ->
     return standing
 
 
-def _coordinator_beside(job: Job, place: Place) -> threading.Thread:
+class _Beside(threading.Thread):
     """The coordinator in this process: where nobody else runs one, the first server does."""
-    coordinator = open_coordinator(
-        job,
-        directory=place.directory,
-        address=place.coordinator_bind,
-        token=place.token,
-        resume=False,
-        fresh=False,
-        watcher=Silent(),
-        recover=True,
-    )
 
-    def run() -> None:
+    def __init__(self, job: Job, place: Place) -> None:
+        super().__init__(name="clickline-coordinator", daemon=True)
+        self.failure: Exception | None = None
+        self._coordinator = open_coordinator(
+            job,
+            directory=place.directory,
+            address=place.coordinator_bind,
+            token=place.token,
+            resume=False,
+            fresh=False,
+            watcher=Silent(),
+            recover=True,
+        )
+        self.start()
+
+    def run(self) -> None:
         try:
-            found = coordinator.run()
-            log.info("test %s", found["test"])
-            write_result(coordinator, found)
+            found = self._coordinator.run()
         except Exception as error:
+            self.failure = error
             log.error("%s", error)
         finally:
-            coordinator.close()
-
-    thread = threading.Thread(target=run, name="clickline-coordinator", daemon=True)
-    thread.start()
-    return thread
+            self._coordinator.close()
+        if self.failure is None:
+            write_result(self._coordinator, found)
 
 
 def _member(role: str, job: Job, place: Place, *, address: str = "") -> Member:

@@ -1,7 +1,7 @@
 """Who takes part: every process that joined, when it was last heard of, and what it said.
 
-Slow is not dead: a silent process is first reported as slow, and given up only much later, or when whoever started it says
-that it is gone.
+Slow is not dead: a silent process is first reported as slow, and given up only much later, or when whoever started
+it says that it is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Peer:
     ready: bool = False
     """Servers: has loaded what it should serve."""
     state: str = "well"
-    """well, slow, or dead."""
+    """well, slow, dead, or done."""
     stats: dict[str, Any] = field(default_factory=dict)
     pid: int = 0
     host: str = ""
@@ -51,6 +51,8 @@ class Roster:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.peers: dict[int, Peer] = {}
+        self.restarts = 0
+        """Processes that came in the place of one of the same name."""
 
     def add(self, facts: dict[str, Any]) -> tuple[Peer, Peer | None]:
         """A process that introduces itself, and the one of the same name that it replaces, if any."""
@@ -61,6 +63,7 @@ class Roster:
         peer.pid, peer.host = facts["pid"], facts["host"]
         if old is not None and old is not peer:
             del self.peers[old.client]
+            self.restarts += 1
         self.peers[peer.client] = peer
         return peer, old if old is not peer else None
 
@@ -71,7 +74,9 @@ class Roster:
         peer = self.peers.get(client)
         if peer is None or peer.state == "dead":
             return None
-        peer.heard, peer.stats, peer.state = time.monotonic(), stats, "well"
+        peer.heard, peer.stats = time.monotonic(), stats
+        if peer.state != "done":  # a sign of life may be answered after the farewell
+            peer.state = "well"
         return peer
 
     def live(self, role: str | None = None) -> list[Peer]:
@@ -99,7 +104,7 @@ class Roster:
                 "role": p.role,
                 "rank": p.rank,
                 "name": p.name,
-                "state": p.state if p.ready or p.role != "pserver" else "joining",
+                "state": "joining" if p.role == "pserver" and p.state == "well" and not p.ready else p.state,
                 "silent": round(now - p.heard, 1),
                 "pid": p.pid,
                 "host": p.host,

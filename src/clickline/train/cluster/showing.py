@@ -6,10 +6,10 @@ import json
 import os
 import time
 from contextlib import suppress
-from typing import Any
 
 from clickline.train.cluster.affairs import log
 from clickline.train.cluster.deaths import Deaths
+from clickline.train.cluster.statuses import status_of
 from clickline.train.watching import Watcher
 
 STATUS = "status.json"
@@ -52,41 +52,9 @@ class Shown(Deaths):
     def write_status(self) -> None:
         """For `clickline status`."""
         self._status_written = time.monotonic()
+        with self.changed:
+            status = status_of(self)
         aside = self.directory / f".{STATUS}.{os.getpid()}"
         with suppress(OSError):  # a full disk must not end a run for the sake of its status
-            aside.write_text(json.dumps(self._status(), indent=1), encoding="utf-8")
+            aside.write_text(json.dumps(status, indent=1), encoding="utf-8")
             aside.replace(self.directory / STATUS)
-
-    def _status(self) -> dict[str, Any]:
-        with self.changed:
-            standing, book = self.standing, self.book
-            return {
-                "time": time.time(),
-                "job": self.job.name,
-                "strategy": self.job.way,
-                "phase": standing.phase,
-                "why": self._stop,
-                "epoch": standing.epoch,
-                "step": standing.step,
-                "rows": standing.rows,
-                "rows_per_second": round(self.intervals.rate, 1),
-                "loss": self.intervals.loss,
-                "auc": standing.valid.get("auc"),
-                "generation": standing.generation,
-                "members": self.roster.to_list(),
-                "pieces": {
-                    "done": book.done,
-                    "active": len(book.active),
-                    "left": book.remaining,
-                    "set_aside": standing.set_aside + self.set_aside(),
-                },
-                "repeated_rows": standing.repeated_rows + book.repeated_rows,
-                "lost_pushes": self.lost_pushes(),
-                "retries": self.retries(),
-                "checkpoint": {
-                    "path": standing.checkpoint,
-                    "pause_seconds": standing.pause_seconds,
-                    "cuts": standing.cuts,
-                },
-                "faults": standing.faults[-20:],
-            }

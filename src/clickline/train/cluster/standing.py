@@ -1,6 +1,7 @@
 """What the coordinator must not forget: where the run stands. Kept in one file, replaced as a whole at every change.
 
-The same facts are in every checkpoint, so a run can also be taken up from there, by other processes and another number of them.
+The same facts are in every checkpoint, so a run can also be taken up from there, by other processes and another
+number of them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Standing:
     """Rows and seconds of each epoch that was trained in one go."""
     cuts: int = 0
     pause_seconds: float = 0.0
-    """Of the last cut."""
+    """Of the last cut: how long all trainers stood still."""
+    cut_seconds: float = 0.0
+    """Of the last cut: from the wish for it to its end, the trainers' coming to a halt included."""
 
     def save(self, directory: Path) -> None:
         """Replace the file; a reader sees the old or the new one."""

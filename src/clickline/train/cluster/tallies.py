@@ -1,4 +1,5 @@
-"""What trainers report of their batches, put together: lines of metrics while training, exact figures after evaluating.
+"""What trainers report of their batches, put together: lines of metrics while training, exact figures after
+evaluating.
 
 All predictions come to one place, so AUC and logloss are those of one process that had made them all.
 """
@@ -42,7 +43,7 @@ class Intervals:
         return float(self._reports[-1]["losses"][-1]) if self._reports and len(self._reports[-1]["losses"]) else None
 
     def due(self, *, reached: int, trainers: int) -> int | None:
-        """The step of the line that can be written now, if any. `reached`: the last step that all trainers have reported."""
+        """The step of the line that can be written now, if any. `reached`: the last that all trainers have reported."""
         if self._lockstep:
             steps = [int(report["steps"][0]) for report in self._reports if len(report["steps"])]
             if not steps:
