@@ -51,7 +51,7 @@ class Geo(Async):
         self._local = build()
         self._base = build()
         """What the servers are known to have."""
-        network.sparse = SparseSide(
+        self._sparse = SparseSide(
             embeddings=network.model.embeddings,
             schema=network.schema,
             job=job,
@@ -81,7 +81,7 @@ class Geo(Async):
 
     def steps(self, batches: Iterator[tuple[Batch, int]], *, lease: int) -> Generator[Step, None, None]:
         self.lease = lease
-        sparse = self.network.sparse
+        sparse = self._sparse
         for batch, done in batches:
             plans = sparse.plan(batch)
             for name, embedding in sparse.embeddings.items():
