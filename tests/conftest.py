@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
+from fault_summary import pytest_terminal_summary  # noqa: F401  (here, since only this file is read in every process)
 from processes import small_settings
 
 

@@ -68,7 +68,11 @@ class Watched:
 
     process: subprocess.Popen[str]
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], *, rows: int = 0, meant_to_end: bool = False) -> None:
+        """`rows` that it should train, each at least once; `meant_to_end`: before it is done, with an error."""
+        self.rows, self.meant_to_end = rows, meant_to_end
+        self.faults = 0
+        """Injected so far."""
         self.job = Job.model_validate(settings)
         self.directory = Path(self.job.output) / self.job.name
         self.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -105,12 +109,35 @@ class Watched:
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
         pid = self.pid(name)
-        os.kill(pid, number)
+        self.hit(pid, number)
         return pid
+
+    def hit(self, pid: int, number: int = signal.SIGKILL) -> None:
+        os.kill(pid, number)
+        self.faults += 1
 
     def log(self, name: str) -> str:
         path = self.directory / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def summary(self) -> dict[str, int]:
+        """What is counted over all tests."""
+        result = self.result()
+        distinct = result.get("rows", 0) - result.get("repeated_rows", 0)
+        return {
+            "runs": 1,
+            "faults": self.faults,
+            "completed": int(bool(result)),
+            "ended": int(self.meant_to_end and not result),
+            "rows": result.get("rows", 0),
+            "lost": max(0, self.rows - distinct) if result else 0,
+            "repeated": result.get("repeated_rows", 0),
+            "pushes": result.get("lost_pushes", 0),
+            "retries": result.get("retries", 0),
+        }
 
     def result(self) -> dict[str, Any]:
         file = self.directory / "result.json"
@@ -120,8 +147,10 @@ class Watched:
 class Run(Watched):
     """`clickline train JOB`, which starts all others."""
 
-    def __init__(self, settings: dict[str, Any], *arguments: str, program: list[str] | None = None) -> None:
-        super().__init__(settings)
+    def __init__(
+        self, settings: dict[str, Any], *arguments: str, program: list[str] | None = None, **facts: Any
+    ) -> None:
+        super().__init__(settings, **facts)
         self.process = subprocess.Popen(
             [sys.executable, *(program or ["-m", "clickline"]), "train", str(self.file), *arguments],
             stdout=subprocess.PIPE,
@@ -156,9 +185,9 @@ class Run(Watched):
 class Parts(Watched):
     """Coordinator, servers and trainers, each started by itself and told by its environment where the others are."""
 
-    def __init__(self, settings: dict[str, Any], *, seen_as: Callable[[str], str] = str) -> None:
+    def __init__(self, settings: dict[str, Any], *, seen_as: Callable[[str], str] = str, **facts: Any) -> None:
         """`seen_as` gives the address under which others are to know a server, such as that of a proxy."""
-        super().__init__(settings)
+        super().__init__(settings, **facts)
         cluster = self.job.cluster
         ports = free_ports(1 + cluster.pservers)
         self.coordinator, *self.servers = [f"tcp:127.0.0.1:{port}" for port in ports]
@@ -172,8 +201,17 @@ class Parts(Watched):
         self.started: dict[str, subprocess.Popen[str]] = {}
 
     def start(self, role: str, rank: int = 0, *, program: list[str] | None = None) -> subprocess.Popen[str]:
-        bind = {"coordinator": self.coordinator, "pserver": self.servers[rank] if role == "pserver" else ""}.get(role, "")
-        env = {**os.environ, **ENVIRONMENT, **self.shared, "CLICKLINE_ROLE": role, "CLICKLINE_RANK": str(rank), "CLICKLINE_BIND": bind}
+        bind = {"coordinator": self.coordinator, "pserver": self.servers[rank] if role == "pserver" else ""}.get(
+            role, ""
+        )
+        env = {
+            **os.environ,
+            **ENVIRONMENT,
+            **self.shared,
+            "CLICKLINE_ROLE": role,
+            "CLICKLINE_RANK": str(rank),
+            "CLICKLINE_BIND": bind,
+        }
         logs = self.directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         with (logs / f"{role}.{rank}.log").open("a") as log:
@@ -195,6 +233,10 @@ class Parts(Watched):
             self.start("pserver", rank)
         for rank in range(self.job.cluster.trainers):
             self.start("trainer", rank)
+
+    def kill_hard(self, name: str) -> None:
+        self.hit(self.started[name].pid)
+        self.started.pop(name).wait()
 
     def ends(self) -> dict[str, Any]:
         """Wait until all have ended well."""

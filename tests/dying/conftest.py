@@ -6,35 +6,33 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clusters import Parts, Run
+from clusters import Parts, Run, Watched
 
 
 @pytest.fixture
-def launch() -> Iterator[Callable[..., Run]]:
+def launch(request: pytest.FixtureRequest) -> Iterator[Callable[..., Run]]:
     """Start a whole run."""
-    runs: list[Run] = []
-
-    def make(settings: dict[str, Any], *arguments: str, **options: Any) -> Run:
-        runs.append(Run(settings, *arguments, **options))
-        return runs[-1]
-
-    yield make
-    for run in runs:
-        run.close()
+    yield from _kept(request, Run)
 
 
 @pytest.fixture
-def assemble() -> Iterator[Callable[..., Parts]]:
+def assemble(request: pytest.FixtureRequest) -> Iterator[Callable[..., Parts]]:
     """Prepare a run whose processes are started one by one."""
-    runs: list[Parts] = []
+    yield from _kept(request, Parts)
 
-    def make(settings: dict[str, Any], **options: Any) -> Parts:
-        runs.append(Parts(settings, **options))
+
+def _kept(request: pytest.FixtureRequest, kind: type[Any]) -> Iterator[Callable[..., Any]]:
+    """Runs that are closed when their test is over, and noted for the summary at the end (tests/fault_summary.py)."""
+    runs: list[Watched] = []
+
+    def make(settings: dict[str, Any], *arguments: str, **options: Any) -> Watched:
+        runs.append(kind(settings, *arguments, **options))
         return runs[-1]
 
     yield make
     for run in runs:
         run.close()
+        request.node.user_properties.append(("cluster run", run.summary()))
 
 
 @pytest.fixture(scope="session")

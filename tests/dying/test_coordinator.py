@@ -11,20 +11,19 @@ pytestmark = pytest.mark.heavy
 
 def test_a_new_one_takes_over(tmp_path, assemble):
     """A trainer that dies while there is none is missed by the new one, and its piece goes on with another."""
-    waiting = {number: (200, "WAIT go") for number in range(2, 6)}
+    waiting = dict.fromkeys(range(2, 6), (200, "WAIT go"))
     pattern = write_gated(tmp_path / "data", files=6, rows=400, orders=waiting)
     settings = settings_for(
         {"train": "", "test": ""}, tmp_path, "orphans", cluster={"pservers": 1, "warn_after": 5, "evict_after": 8}
     )
-    run = assemble(gated_settings(settings, pattern))
+    run = assemble(gated_settings(settings, pattern), rows=2400)
     run.start_all()
     batches = 2 * 8 + 2 * 4
     run.reaches(lambda: min(pushes(run), default=0) >= 2 * batches, "both wait in the middle of a piece")
     held = leases(run)
     assert len(held) == 2
-    for name in ("coordinator.0", "trainer.1"):
-        run.started[name].kill()
-        run.started.pop(name).wait()
+    run.kill_hard("coordinator.0")
+    run.kill_hard("trainer.1")
     # trainer.0 finishes its piece with nobody to tell, and the next trainer.1 finds nobody to join.
     (tmp_path / "data" / "go").touch()
     run.start("trainer", 1)
@@ -40,11 +39,10 @@ def test_lockstep_goes_back_to_the_last_cut_and_on(criteo, tmp_path, assemble):
     settings = settings_for(
         criteo, tmp_path, "lockstep", strategy="sync", train={"epochs": 3}, checkpoint={"every_steps": 20}
     )
-    run = assemble(settings)
+    run = assemble(settings, rows=3 * 4500)
     run.start_all()
     run.cuts(2)
-    run.started["coordinator.0"].kill()
-    run.started.pop("coordinator.0").wait()
+    run.kill_hard("coordinator.0")
     run.start("coordinator")
     result = run.ends()
     assert result["generation"] == 2

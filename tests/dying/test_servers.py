@@ -19,7 +19,7 @@ def test_async_goes_on_with_the_last_cut(clicks, tmp_path, launch):
     common = {"train": {"batch_size": 100, "log_every": 10, "epochs": 1}, "checkpoint": {"every_steps": 100}}
     calm = launch(settings_for(clicks, tmp_path, "calm", **common)).ends()
 
-    run = launch(settings_for(clicks, tmp_path, "hit", **common))
+    run = launch(settings_for(clicks, tmp_path, "hit", **common), rows=30_000)
     cut = run.cuts(1)[-1]
     run.steps(cut.step + 20)
     before = run.kill("pserver.1")
@@ -60,7 +60,7 @@ def test_sync_ends_with_the_same_bits_whoever_dies(criteo, tmp_path, launch):
     assert bits(short.checkpoints()[-1]) == bits(next(cut for cut in calm.checkpoints() if cut.step == 75))
 
     for victim in ("pserver.0", "trainer.1"):
-        run = launch(settings_for(criteo, tmp_path, f"without-{victim}", **changes))
+        run = launch(settings_for(criteo, tmp_path, f"without-{victim}", **changes), rows=4 * 4500)
         run.cuts(2)
         run.kill(victim)
         result = run.ends()

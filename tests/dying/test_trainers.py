@@ -15,11 +15,13 @@ pytestmark = pytest.mark.heavy
 
 
 def test_one_of_three_is_killed_and_a_fourth_joins(tmp_path, launch):
-    """No restarts. Three trainers are in the middle of pieces that wait; the fourth gets what the dead one had begun."""
-    waiting = {number: (200, "WAIT go") for number in range(3, 8)}
+    """No restarts. Three trainers are in the middle of pieces that wait; the fourth gets what the dead one began."""
+    waiting = dict.fromkeys(range(3, 8), (200, "WAIT go"))
     pattern = write_gated(tmp_path / "data", files=8, rows=400, orders=waiting)
     cluster = {"trainers": 3, "restarts": 0}
-    run = launch(gated_settings(settings_for({"train": "", "test": ""}, tmp_path, "three", cluster=cluster), pattern))
+    run = launch(
+        gated_settings(settings_for({"train": "", "test": ""}, tmp_path, "three", cluster=cluster), pattern), rows=3200
+    )
     batches = 3 * 8 + 3 * 4
     run.reaches(lambda: min(pushes(run), default=0) >= 2 * batches, "everybody waits in the middle of a piece")
     before = leases(run)
@@ -52,8 +54,9 @@ def test_a_piece_that_kills_its_readers_is_set_aside(tmp_path, launch):
     """Each reader of part-02 dies after 150 of its rows, and is started again; after two of them it is set aside."""
     pattern = write_gated(tmp_path / "data", files=6, rows=300, orders={2: (150, "DIE")})
     settings = settings_for({"train": "", "test": ""}, tmp_path, "poison", cluster={"piece_attempts": 2})
-    run = launch(gated_settings(settings, pattern))
+    run = launch(gated_settings(settings, pattern), rows=6 * 300)
     result = run.ends()
+    run.faults = 2
     assert [(one["piece"], one["path"].endswith("part-02.log")) for one in result["set_aside"]] == [(2, True)]
     assert run.status()["pieces"]["set_aside"] == result["set_aside"]
     assert sum("died, killed by SIGKILL" in fault for fault in result["faults"]) == 2

@@ -26,7 +26,7 @@ def behind_proxy(tmp_path, assemble) -> Iterator:
 
         pattern = write_gated(tmp_path / "data", files=6, rows=500, orders={})
         settings = settings_for({"train": "", "test": ""}, tmp_path, name, cluster={"pservers": 1, "transport": "tcp"})
-        run = assemble(gated_settings(settings, pattern), seen_as=seen_as)
+        run = assemble(gated_settings(settings, pattern), seen_as=seen_as, rows=ROWS)
         return run, proxies[0]
 
     yield make
@@ -40,6 +40,7 @@ def test_every_fault_at_once(behind_proxy):
     )
     run.start_all()
     result = run.ends()
+    run.faults = proxy.done.total()
     print(f"\nfaults {dict(proxy.done)}, retries {result['retries']}")
     assert min(proxy.done[kind] for kind in ("drop", "delay", "cut", "duplicate", "garble", "cut_reply")) > 0
     assert result["retries"] > 0
@@ -55,6 +56,7 @@ def test_without_exactly_once_rows_are_learned_twice(behind_proxy, monkeypatch):
     for rank in range(2):
         run.start("trainer", rank)
     result = run.ends()
+    run.faults = proxy.done.total()
     assert proxy.done["cut_reply"] > 0
     assert result["rows"] == ROWS
     assert max(shows_of(run.checkpoints()[-1]).values()) > ROWS * SLOTS
