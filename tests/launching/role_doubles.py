@@ -7,10 +7,12 @@ import time
 from typing import Any
 
 given: list[tuple[Any, Any]] = []
+options: list[dict[str, Any]] = []
 
 
-def remember(job: Any, place: Any) -> None:
+def remember(job: Any, place: Any, **named: Any) -> None:
     given.append((job, place))
+    options.append(named)
 
 
 def wait(job: Any, place: Any) -> None:

@@ -41,6 +41,7 @@ def job(tmp_path: Path) -> Path:
 @pytest.fixture
 def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     role_doubles.given.clear()
+    role_doubles.options.clear()
     for role in roles.RUNNERS:
         monkeypatch.setitem(roles.RUNNERS, role, "role_doubles:remember")
     monkeypatch.setattr("clickline.launch.logs.set_up", lambda role, rank: None)
@@ -58,6 +59,18 @@ def test_each_gets_the_job_and_its_place(job: Path, role: str, name: str) -> Non
     ((got, place),) = role_doubles.given
     assert (place.name, place.directory, place.trainers) == (name, Path("/o/a"), 3)
     assert (got.seed, got.cluster.pservers, got.way) == (9, 2, "async")
+
+
+@pytest.mark.usefixtures("doubled")
+def test_a_coordinator_is_told_where_to_begin(job: Path) -> None:
+    for words in ([], ["--resume"], ["--resume-from", "/c"], ["--fresh"]):
+        assert CliRunner().invoke(app, ["coordinator", str(job), *words]).exit_code == 0
+    assert [(o["resume"], o["fresh"]) for o in role_doubles.options] == [
+        (False, False),
+        (True, False),
+        (Path("/c"), False),
+        (False, True),
+    ]
 
 
 @pytest.mark.usefixtures("doubled")

@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from clickline.config import Job
-    from clickline.launch.environment import Place
+from typing import Any
 
 RUNNERS = {
     "pserver": "clickline.train.cluster.processes:run_pserver",
     "trainer": "clickline.train.cluster.processes:run_trainer",
     "coordinator": "clickline.train.cluster.processes:run_coordinator",
 }
-"""What each role runs: a function of the job and the place."""
+"""What each role runs: a function of the job, the place, and the options that its verb has."""
 
 
-def run_role(role: str, job: str, overrides: list[str]) -> None:
-    """Be one process of a job, until it is done or told to stop."""
+def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
+    """Be one process of a job, until it is done or told to stop. `options` are the role's own."""
     from clickline.config.reading import read_job
     from clickline.launch.child import launched, stopped_by_signals
     from clickline.launch.environment import read_place
@@ -35,10 +31,10 @@ def run_role(role: str, job: str, overrides: list[str]) -> None:
         for line in flags.report().splitlines():
             logging.getLogger("clickline.launch").warning(line)
         loaded = read_job(job, overrides=[*flags.overrides, *place.overrides, *overrides])
-        _runner(role)(loaded.job, place.within(loaded.job))
+        _runner(role)(loaded.job, place.within(loaded.job), **options)
 
 
-def _runner(role: str) -> Callable[[Job, Place], object]:
+def _runner(role: str) -> Callable[..., object]:
     module, _, name = RUNNERS[role].partition(":")
-    found: Callable[[Job, Place], object] = getattr(import_module(module), name)
+    found: Callable[..., object] = getattr(import_module(module), name)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,10 +25,14 @@ def train(
     Example: clickline train job.yaml --set train.epochs=2
     """
     from clickline.config.reading import read_job
-    from clickline.launch.clusters import train_job
+    from clickline.launch.environment import torch_environment
     from clickline.train.watching import Silent, watcher_for
 
-    loaded = read_job(job, overrides=overrides or [])
+    loaded = read_job(job, overrides=[*_older_flags(), *(overrides or [])])
+    if loaded.job.way == "collective":
+        os.environ.update(torch_environment(os.environ))
+    from clickline.launch.clusters import train_job  # after the environment, which PyTorch may read when imported
+
     result = train_job(
         loaded.job,
         resume=resume_from or resume,
@@ -42,3 +47,16 @@ def train(
     if "auc" in result.test:
         say(f"test AUC {result.test['auc']:.5f}, logloss {result.test['logloss']:.5f}")
     say(f"checkpoint {result.checkpoint}")
+
+
+def _older_flags() -> list[str]:
+    """What flags of the older communicator change; those that are dead are reported, by one process of a job only."""
+    from clickline.launch.child import launched
+    from clickline.launch.flags import older_flags
+
+    if launched():  # the job that our launcher hands on has them in it, and --set on top of them
+        return []
+    flags = older_flags()
+    if flags.dead and os.environ.get("RANK", "0") == "0":
+        errors().print(flags.report(), markup=False, soft_wrap=True)
+    return flags.overrides

@@ -86,7 +86,8 @@ _HEAD = """\
 Made from the code by `python -m clickline.launch.variables docs/reference`; edit the code, not this file.
 
 `clickline pserver`, `clickline trainer` and `clickline coordinator` read the job for what to do, and these variables
-for who they are and where the others are. `clickline train` sets them for the processes that it starts. Names of the
+for who they are and where the others are. `clickline train` sets them for the processes that it starts; of the older
+stack it reads the communicator's flags and, for `strategy: collective`, PADDLE_TRAINER_ENDPOINTS. Names of the
 older stack are understood, so that pods made for it need one more variable only, the token. Where both are set, ours
 count; where a value makes no sense, the process says which and exits with 3.
 """
