@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from clusters import leases, pushes, settings_for, shows_of
 from gated import SLOTS, gated_settings, write_gated
+
+from clusters import leases, pushes, settings_for, shows_of
 
 pytestmark = pytest.mark.heavy
 

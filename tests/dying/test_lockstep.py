@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from clusters import settings_for
 
 import clickline
 from clickline.config import Job
+from clusters import settings_for
 
 pytestmark = pytest.mark.heavy
 BATCH = 50

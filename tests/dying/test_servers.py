@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from clusters import settings_for
 
 from clickline.train.api import evaluate_checkpoint
 from clickline.train.checkpoints import Checkpoint, dense_tensors
+from clusters import settings_for
 
 pytestmark = pytest.mark.heavy
 
