@@ -66,7 +66,7 @@ class Coordinator(Waiting):
         standing = self.standing
         resumed = standing.step if standing.step else None
         self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed)
-        self.desk.journal = self._journal
+        self.desk.journal, self.desk.say = self._journal, self.watcher.say
         try:
             self._gather()
             while True:

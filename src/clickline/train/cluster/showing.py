@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from clickline.train.cluster.affairs import log
 from clickline.train.cluster.deaths import Deaths
 from clickline.train.cluster.statuses import status_of
+from clickline.train.loop import describe
 from clickline.train.watching import Watcher
 
 STATUS = "status.json"
@@ -20,6 +22,8 @@ class Shown(Deaths):
     """Affairs that can be watched."""
 
     _status_written = 0.0
+    say: Callable[[str], None] = staticmethod(log.info)
+    """Where lines of metrics go, beside the journal."""
 
     def write_lines(self, *, end: bool = False) -> None:
         """Metrics, when enough batches have been reported; at the end of an epoch, of whatever is left."""
@@ -33,8 +37,7 @@ class Shown(Deaths):
                 figures = self.intervals.line(upto)
                 step = upto if self.sync else self.standing.step
                 self.journal.line(kind="train", step=step, epoch=self.standing.epoch, figures=figures)
-                shown = ("loss", "auc", "logloss", "rows_per_second")
-                log.info("step %d  %s", step, "  ".join(f"{k} {figures[k]:.5g}" for k in shown if k in figures))
+                self.say(describe(step=step, epoch=self.standing.epoch, figures=figures))
 
     def show(self, watcher: Watcher) -> None:
         """Move the bar; write the status now and then."""
