@@ -49,6 +49,8 @@ class Affairs:
         self.moved: Callable[[int, str], None] = lambda server, address: None
         self.address = ""
         """Where the coordinator listens."""
+        self.metrics = ""
+        """Where it answers Prometheus, if it does."""
         self._intervals = Intervals(every=job.train.log_every, lockstep=sync)
         self._offered: str | None = None
         self._pieces: list[Piece] = []

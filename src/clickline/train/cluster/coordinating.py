@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from prometheus_client.core import Metric
 
 from clickline import _native
 from clickline.config import Job
@@ -20,8 +22,10 @@ from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
+from clickline.train.cluster.metering import Labelled, Meter, run_metrics
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.statuses import status_of
 from clickline.train.cluster.tallies import Scores
 from clickline.train.journal import Journal
 from clickline.train.watching import Watcher
@@ -61,6 +65,10 @@ class Coordinator:
         )
         self.address: str = self._wire.address
         self.desk.address = self.address
+        self._meter: Meter | None = None
+        if job.cluster.metrics:
+            self._meter = Meter(run=job.name, role="coordinator", rank=0, families=self._metrics)
+            self.desk.metrics = self._meter.address
 
     @property
     def standing(self) -> Standing:
@@ -119,6 +127,8 @@ class Coordinator:
         if self._orders is not None:
             self._orders.close()
         self._wire.close()
+        if self._meter is not None:
+            self._meter.close()
         self.desk.write_status()
 
     def result(self) -> dict[str, Any]:
@@ -347,6 +357,11 @@ class Coordinator:
             leases = self.desk.leases_of(peer.name)
             progress = self._orders.progress(forget=[], client=peer.client) if leases else {}
             self.desk.bury(peer, {lease: progress.get(lease, (0, 0)) for lease in leases})
+
+    def _metrics(self, make: Labelled) -> Iterator[Metric]:
+        with self.desk.changed:
+            status = status_of(self.desk)
+        return run_metrics(make, status)
 
     def _order(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         return self._servers().all(op, facts)

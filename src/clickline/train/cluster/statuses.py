@@ -65,7 +65,7 @@ def _checkpoint(affairs: Affairs, path: Path) -> dict[str, Any]:
 
 
 def _coordinator(affairs: Affairs) -> dict[str, Any]:
-    return {
+    facts = {
         "role": "coordinator",
         "rank": 0,
         "name": "coordinator.0",
@@ -76,3 +76,4 @@ def _coordinator(affairs: Affairs) -> dict[str, Any]:
         "address": affairs.address,
         "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+    return {**facts, "metrics": affairs.metrics} if affairs.metrics else facts
