@@ -52,6 +52,8 @@ class Affairs:
         """Whether the book is one of training, not of an evaluation."""
         self.address = ""
         """Where the coordinator listens."""
+        self.metrics = ""
+        """Where it answers Prometheus, if it does."""
         self._start = standing.step
         """The step with which lockstep began, in this epoch or generation."""
         self._still: set[int] = set()

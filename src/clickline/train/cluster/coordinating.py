@@ -8,9 +8,11 @@ pieces.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from prometheus_client.core import Metric
 
 from clickline import _native
 from clickline.config import Job
@@ -19,8 +21,10 @@ from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
+from clickline.train.cluster.metering import Labelled, Meter, run_metrics
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.statuses import status_of
 from clickline.train.cluster.tallies import Scores
 from clickline.train.cluster.waiting import RolledBack, Waiting
 from clickline.train.journal import Journal
@@ -59,6 +63,10 @@ class Coordinator(Waiting):
         )
         self.address: str = self._wire.address
         self.desk.address = self.address
+        self._meter: Meter | None = None
+        if job.cluster.metrics:
+            self._meter = Meter(run=job.name, role="coordinator", rank=0, families=self._metrics)
+            self.desk.metrics = self._meter.address
 
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
@@ -116,6 +124,8 @@ class Coordinator(Waiting):
             self._orders.close()
         self._errands.shutdown()
         self._wire.close()
+        if self._meter is not None:
+            self._meter.close()
         self.desk.write_status()
 
     def result(self) -> dict[str, Any]:
@@ -340,6 +350,11 @@ class Coordinator(Waiting):
     def _await(self, there: Callable[[], bool], *, rolling: bool = False) -> None:
         """For others to be there, as long as the job's patience lasts."""
         self._wait(there, missing=self.desk.missing, patience=self.job.cluster.start_timeout, rolling=rolling)
+
+    def _metrics(self, make: Labelled) -> Iterator[Metric]:
+        with self.desk.changed:
+            status = status_of(self.desk)
+        return run_metrics(make, status)
 
     def _note(self, kind: str, epoch: int, figures: dict[str, float]) -> None:
         if self._journal is not None:

@@ -20,6 +20,7 @@ from clickline.train.api import Result
 from clickline.train.cluster.affairs import released
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.membership import Member
+from clickline.train.cluster.metering import Meter, member_metrics
 from clickline.train.cluster.places import Place
 from clickline.train.cluster.serving import ParameterServer
 from clickline.train.cluster.standing import FILE, Standing
@@ -40,6 +41,7 @@ def run_pserver(job: Job, place: Place) -> None:
     member = _member("pserver", job, place, address=_known_as(place, server.wire.address))
     member.stats = server.stats
     member.on_stop = server.stopped.set
+    meter = _meter(job, member)
     try:
         told = member.join()
         server.set_up(Schema.from_dict(told["schema"]))
@@ -55,6 +57,8 @@ def run_pserver(job: Job, place: Place) -> None:
         log.info("stopping: %s", member.stopping)
     finally:
         member.leave()
+        if meter is not None:
+            meter.close()
         server.close()
         if beside is not None:
             beside.join(10.0)
@@ -66,6 +70,7 @@ def run_trainer(job: Job, place: Place) -> None:
     """Train until the coordinator says that it is over."""
     member = _member("trainer", job, place)
     trainer: Trainer | None = None
+    meter: Meter | None = None
     try:
         told = member.join()
         threads = place.threads or job.cluster.threads or max(1, len(os.sched_getaffinity(0)) // job.cluster.trainers)
@@ -77,6 +82,7 @@ def run_trainer(job: Job, place: Place) -> None:
             token=place.token,
             threads=threads,
         )
+        meter = _meter(job, member)
         log.info("training with %d thread(s), %d servers", threads, len(told["pservers"]))
         trainer.run()
         log.info("done: %s", member.stopping or "no more work")
@@ -88,6 +94,8 @@ def run_trainer(job: Job, place: Place) -> None:
         raise
     finally:
         member.leave()
+        if meter is not None:
+            meter.close()
         if trainer is not None:
             trainer.close()
 
@@ -247,6 +255,16 @@ def _member(role: str, job: Job, place: Place, *, address: str = "") -> Member:
         cluster=job.cluster,
         address=address,
     )
+
+
+def _meter(job: Job, member: Member) -> Meter | None:
+    """Metrics of a process that has figures to tell, if the job wants them; it then tells where they are, too."""
+    if not job.cluster.metrics:
+        return None
+    stats = member.stats
+    meter = Meter(run=job.name, role=member.role, rank=member.rank, families=lambda make: member_metrics(make, stats()))
+    member.stats = lambda: {**stats(), "metrics": meter.address}
+    return meter
 
 
 def _known_as(place: Place, bound: str) -> str:

@@ -66,7 +66,7 @@ def _checkpoint(affairs: Deaths, path: Path) -> dict[str, Any]:
 
 
 def _coordinator(affairs: Deaths) -> dict[str, Any]:
-    return {
+    facts = {
         "role": "coordinator",
         "rank": 0,
         "name": "coordinator.0",
@@ -77,3 +77,4 @@ def _coordinator(affairs: Deaths) -> dict[str, Any]:
         "address": affairs.address,
         "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+    return {**facts, "metrics": affairs.metrics} if affairs.metrics else facts

@@ -53,6 +53,7 @@ class Trainer:
         self._batches: list[tuple[Batch, Learned, int]] = []
         self._reported = time.monotonic()
         self._rate = 0.0
+        self._rows = self._steps = 0
         member.stats = self.stats
         member.on_stop = self.lines.cancel
 
@@ -82,6 +83,8 @@ class Trainer:
     def stats(self) -> dict[str, Any]:
         """For the coordinator and whoever watches."""
         return {
+            "rows": self._rows,
+            "steps": self._steps,
             "rows_per_second": round(self._rate, 1),
             "queue": self.way.queue,
             "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -181,6 +184,8 @@ class Trainer:
 
     def _note(self, batch: Batch, learned: Learned) -> None:
         self._batches.append((batch, learned, self.way.step - 1))
+        self._rows += len(batch)
+        self._steps += 1
         lockstep = self.job.way == "sync" and self.way.step % self.job.train.log_every == 0
         if lockstep or time.monotonic() - self._reported > _REPORT_EVERY:
             self._report()
