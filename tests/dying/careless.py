@@ -13,12 +13,14 @@ def switch_off(what: str) -> None:
         Affairs.all_still = lambda self: not self._dead
         Affairs.pause = lambda self: None
     elif what == "once":  # a push that is sent again is applied again
-        from functools import partial
-
         from clickline import _native
 
         careful = _native.WireServer
-        _native.WireServer = lambda *given, once=True, **named: partial(careful, once=False)(*given, **named)
+
+        def forgetful(*given, **named):
+            return careful(*given, **{**named, "once": False})
+
+        _native.WireServer = forgetful
     else:
         sys.exit(f"no mechanism {what!r}")
 
