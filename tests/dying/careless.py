@@ -16,7 +16,11 @@ def switch_off(what: str) -> None:
         from clickline import _native
 
         careful = _native.WireServer
-        _native.WireServer = lambda *given, **named: careful(*given, **named | {"once": False})
+
+        def forgetful(*given, **named):
+            return careful(*given, **{**named, "once": False})
+
+        _native.WireServer = forgetful
     else:
         sys.exit(f"no mechanism {what!r}")
 

@@ -179,6 +179,7 @@ class Run(Watched):
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.terminate()
+        if self.process.stdout and not self.process.stdout.closed:
             self.process.communicate(timeout=30)
 
 

@@ -1,4 +1,4 @@
-"""A reader whose files can hold orders: wait until a file appears, or die. It makes the moment of a fault exact."""
+"""A reader whose files can hold orders: wait here until a file appears, or die. So the moment of a fault is exact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ FORMAT = f"{Path(__file__)}:Gated"
 
 
 class Gated(Reader):
-    """Lines are a label and values of slots. `WAIT name` waits for a file, `DIE` kills the process, `RAISE` fails."""
+    """Lines are a label and values of slots, or orders.
+
+    `WAIT name` waits for a file beside this one, `DIE` kills the process, `RAISE` fails.
+    """
 
     def tables(self, stream, path) -> Iterator[pa.RecordBatch]:
         trains = os.environ.get("CLICKLINE_ROLE") == "trainer"

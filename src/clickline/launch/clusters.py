@@ -90,7 +90,7 @@ def _train_on_servers(
                 coordinator.dismiss()
                 _see_out(supervisor)
         finally:
-            coordinator.close()
+            coordinator.close(patience=0)  # nobody is left to take leave
     return write_result(coordinator, found)
 
 

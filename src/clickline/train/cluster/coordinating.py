@@ -71,30 +71,33 @@ class Coordinator(Waiting):
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
         self._look = look
-        standing = self.standing
-        resumed = standing.step if standing.step else None
+        resumed = self.standing.step if self.standing.step else None
         self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed)
         self.desk.journal, self.desk.say = self._journal, self.watcher.say
         try:
-            self._gather()
-            while True:
-                try:
-                    self._train_all()
-                    if self.desk.conclude():
-                        break
-                except RolledBack:
-                    pass
-                self._roll_back()
-            if self.job.data.test and not standing.test:
-                self._test()
-            self.desk.enter("finished")
-            return self.result()
+            with self._interrupts:
+                return self._run()
         except BaseException as error:
             self.desk.stop(f"{type(error).__name__}: {error}")
             raise
         finally:
             self.watcher.end()
             self._journal.close()
+
+    def _run(self) -> dict[str, Any]:
+        self._gather()
+        while True:
+            try:
+                self._train_all()
+                if self.desk.conclude():
+                    break
+            except RolledBack:
+                pass
+            self._roll_back()
+        if self.job.data.test and not self.standing.test:
+            self._test()
+        self.desk.enter("finished")
+        return self.result()
 
     def dismiss(self) -> None:
         """Tell everybody that it is over; trainers leave first, then servers."""
@@ -116,10 +119,10 @@ class Coordinator(Waiting):
             "faults": standing.faults,
         }
 
-    def close(self) -> None:
-        """Let go of everybody. Those who still ask are told that it is over."""
+    def close(self, *, patience: float = 5.0) -> None:
+        """Let go of everybody. Those who still ask are told that it is over, for a while."""
         self.dismiss()
-        self.desk.await_farewells(5.0)
+        self.desk.await_farewells(patience)
         if self._orders is not None:
             self._orders.close()
         self._errands.shutdown()

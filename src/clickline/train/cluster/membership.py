@@ -14,6 +14,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ from clickline.ps.messages import pack, unpack
 
 log = logging.getLogger("clickline.cluster")
 _FAREWELL = 2.0
-"""Seconds that taking leave may last."""
+"""Seconds to wait for somebody to say goodbye to."""
 
 
 class Member:
@@ -46,19 +48,9 @@ class Member:
             "pid": os.getpid(),
             "host": socket.gethostname(),
         }
-        self._lanes = [
-            _native.Lane(
-                [coordinator],
-                token=token,
-                job=job,
-                name=self.name,
-                client=self.client,
-                lane=lane,
-                deadline=cluster.deadline,
-                retry_for=cluster.retry_for,
-            )
-            for lane in (1, 2)
-        ]
+        self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
+        patience = {"deadline": cluster.deadline, "retry_for": cluster.retry_for}
+        self._lanes: list[_native.Lane] = [self._lane(lane=lane, **patience) for lane in (1, 2)]
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
         self.stats: Callable[[], dict[str, Any]] = dict
@@ -115,16 +107,11 @@ class Member:
         self._stopped.set()
         if not self._lanes:
             return
-        enough = threading.Timer(_FAREWELL, self._lanes[0].cancel)
-        enough.daemon = True
-        enough.start()
-        try:
-            if self.failure is None:
-                self._lanes[0].call("leave", [pack({"client": self.client})], deadline=_FAREWELL)
-        except PeerError:
-            pass  # nobody there to take leave of
-        finally:
-            enough.cancel()
+        if self.failure is None:
+            farewell = self._lane(lane=5, deadline=_FAREWELL, retry_for=_FAREWELL)
+            with suppress(PeerError):  # nobody there to take leave of
+                farewell.call("leave", [pack({"client": self.client})])
+            farewell.close()
         for lane in self._lanes:
             lane.cancel()
         if self._beating is not None:

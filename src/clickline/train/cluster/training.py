@@ -18,7 +18,7 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.pieces import Piece, piece_batches
 from clickline.data.schema import Schema
-from clickline.errors import ClicklineError
+from clickline.errors import ClicklineError, PeerError
 from clickline.train.cluster.copies import Geo
 from clickline.train.cluster.membership import Member
 from clickline.train.cluster.network import Network, Remote
@@ -244,5 +244,6 @@ class Trainer:
 
 def complain(member: Member, error: Exception) -> None:
     """Let the coordinator know why this trainer ends, if it is something that would end another one just the same."""
-    if isinstance(error, ClicklineError) and error.exit_code in (3, 4, 5, 6):
+    refused = isinstance(error, PeerError) and "ModelError: " in str(error)  # a server would not learn from it
+    if refused or (isinstance(error, ClicklineError) and error.exit_code in (3, 4, 5, 6)):
         member.ask("failed", {"client": member.client, "reason": f"{member.name}: {error}"})

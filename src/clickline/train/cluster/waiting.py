@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from clickline.config import Job
 from clickline.errors import PeerError
 from clickline.train.cluster.desk import Desk
+from clickline.train.cluster.interrupts import Interrupts
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
 from clickline.train.watching import Watcher
@@ -36,6 +37,7 @@ class Waiting:
         self._orders: Orders | None = None
         self._look: Callable[[], None] = lambda: None
         self._errands = ThreadPoolExecutor(1, thread_name_prefix="clickline-errand")
+        self._interrupts = Interrupts()
         self._away = False
         """Whether an errand is under way; no other can be sent meanwhile."""
 
@@ -59,6 +61,7 @@ class Waiting:
                 if happened():
                     return
                 desk.changed.wait(0.2)
+            self._interrupts.check()
             self._look()
             if desk.stopping is not None:
                 raise PeerError(desk.stopping)
