@@ -49,8 +49,9 @@ class Member:
             "host": socket.gethostname(),
         }
         self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
-        patience = {"deadline": cluster.deadline, "retry_for": cluster.retry_for}
-        self._lanes: list[_native.Lane] = [self._lane(lane=lane, **patience) for lane in (1, 2)]
+        self._lanes: list[_native.Lane] = [
+            self._lane(lane=lane, deadline=cluster.deadline, retry_for=cluster.retry_for) for lane in (1, 2)
+        ]
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
         self.stats: Callable[[], dict[str, Any]] = dict
