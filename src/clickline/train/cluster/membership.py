@@ -48,8 +48,7 @@ class Member:
             "host": socket.gethostname(),
         }
         self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
-        patience = {"deadline": cluster.deadline, "retry_for": cluster.retry_for}
-        self._lanes: list[_native.Lane] = [self._lane(lane=lane, **patience) for lane in (1, 2)]
+        self._lanes = [self._lane(lane=lane, deadline=cluster.deadline, retry_for=cluster.retry_for) for lane in (1, 2)]
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
         self.stats: Callable[[], dict[str, Any]] = dict
@@ -65,16 +64,21 @@ class Member:
 
     def join(self) -> dict[str, Any]:
         """Introduce this process; wait until the coordinator has a place for it. Returns what it should know."""
-        deadline = time.monotonic() + self._cluster.start_timeout
-        while True:
-            reply, _ = self.ask("join", self._introduction)
-            if not reply.get("wait"):
-                break
-            if time.monotonic() > deadline:
-                raise PeerError(
-                    f"{self.name} waited {self._cluster.start_timeout:.0f} s for {reply['wait']}: is it running? "
-                    "cluster.start_timeout sets how long to wait"
-                )
+        patience = self._cluster.start_timeout
+        deadline = time.monotonic() + patience
+        door = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
+        try:
+            while True:
+                reply, _ = unpack(door.call("join", [pack(self._introduction)])[0])
+                if not reply.get("wait"):
+                    break
+                if time.monotonic() > deadline:
+                    raise PeerError(
+                        f"{self.name} waited {patience:.0f} s for {reply['wait']}: is it running? "
+                        "cluster.start_timeout sets how long to wait"
+                    )
+        finally:
+            door.close()
         self.introduce(again=True)
         if self._beating is None:
             self.told = {"generation": reply.get("generation", 0)}
