@@ -1,7 +1,8 @@
 """The coordinator: who takes part, who reads what, when all pause for a checkpoint, when an epoch is over.
 
-`run` is the whole story in order. Everything that others ask arrives on other threads and only changes what `run` waits for; one lock
-guards it all. It never touches a row: a slow coordinator slows nobody but at the seams between pieces.
+`run` is the whole story in order. Everything that others ask arrives on other threads and only changes what `run`
+waits for; one lock guards it all. It never touches a row: a slow coordinator slows nobody but at the seams between
+pieces.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Coordinator(Waiting):
             raise
         finally:
             self.watcher.end()
+            with self.desk.changed:  # reports may still come in
+                self.desk.journal = None
             self._journal.close()
 
     def _run(self) -> dict[str, Any]:

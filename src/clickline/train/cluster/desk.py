@@ -92,7 +92,7 @@ class Desk(Shown):
         }
 
     def _on_next(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        """Work for a trainer; nothing if there is none at the moment. `left`: the round in which it has no more data."""
+        """Work for a trainer; nothing if there is none now. `left`: the round in which it has no more data."""
         client = facts["client"]
         peer = self.roster.peers.get(client)
         if peer is None or peer.state == "dead":

@@ -1,7 +1,8 @@
 """Signals that wait for a good moment.
 
-Python raises KeyboardInterrupt anywhere, between taking a lock and knowing that it is taken as well; the threads that answer trainers
-would then wait for that lock for ever. A coordinator therefore only notes that it should stop, and stops when it looks around next.
+Python raises KeyboardInterrupt anywhere, between taking a lock and knowing that it is taken as well; the threads that
+answer trainers would then wait for that lock for ever. A coordinator therefore only notes that it should stop, and
+stops when it looks around next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A process's tie to the coordinator: joining, signs of life, and hearing what everybody should do.
 
-Signs of life go on a way of their own, so a long wait on the other one is never taken for death. The coordinator answers
-one at once when it has something to say, else after a heartbeat: that is how a pause or a stop reaches everybody quickly.
+Signs of life go on a way of their own, so a long wait on the other one is never taken for death. The coordinator
+answers one at once when it has something to say, else after a heartbeat: that is how a pause or a stop reaches
+everybody quickly.
 """
 
 from __future__ import annotations

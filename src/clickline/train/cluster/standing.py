@@ -1,6 +1,7 @@
 """What the coordinator must not forget: where the run stands. Kept in one file, replaced as a whole at every change.
 
-The same facts are in every checkpoint, so a run can also be taken up from there, by other processes and another number of them.
+The same facts are in every checkpoint, so a run can also be taken up from there, by other processes and another
+number of them.
 """
 
 from __future__ import annotations

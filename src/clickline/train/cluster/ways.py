@@ -1,7 +1,7 @@
 """The ways of agreeing: what a trainer does between computing a gradient and having new parameters.
 
-A way turns batches into steps. It talks to the servers on two lanes, one for pulls and one for everything that changes something, so that
-rows of the next batch can come in while gradients of the last one go out.
+A way turns batches into steps. It talks to the servers on two lanes, one for pulls and one for everything that
+changes something, so that rows of the next batch can come in while gradients of the last one go out.
 
 async       pull ahead, compute, send; nobody waits, and at most `prefetch` + `send_queue` batches are under way
 half_async  gradients of several batches are merged, sent, and waited for
