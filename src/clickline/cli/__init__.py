@@ -6,6 +6,8 @@ below. A verb imports what it needs inside the function, so that --help need not
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 from typing import Annotated
 
@@ -91,5 +93,8 @@ def main() -> None:
     # Read when PyTorch loads. Its threads would else spin while they wait, which starves the threads that parse and, on
     # a busy machine, each other: docs/decisions/0004-threads-that-wait-sleep.md has the figures.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Collecting PyTorch's many objects takes a second or more at exit, in which a process that was told to stop is not
+    # gone; memory goes back to the system anyway.
+    atexit.register(gc.freeze)
     live_no_longer_than_parent()
     app(prog_name="clickline")

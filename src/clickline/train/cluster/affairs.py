@@ -246,7 +246,7 @@ class Affairs:
         return min(after, last) if step < last else after
 
     def _count_rows(self) -> None:
-        """Rows as the book knows them: reports of a dead trainer may have been lost with it, its pushes were not."""
+        """Rows as the book knows them: a trainer that died may not have reported all that it had pushed."""
         if self.has_book:
             self.standing.rows = self.standing.rows_before + self.book.rows_done + self.book.repeated_rows
 

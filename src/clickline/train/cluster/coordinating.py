@@ -82,6 +82,8 @@ class Coordinator(Waiting):
             raise
         finally:
             self.watcher.end()
+            with self.desk.changed:  # reports may still come in
+                self.desk.journal = None
             self._journal.close()
 
     def _run(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """geo: a trainer learns on copies of its own and exchanges with the servers what they have moved by.
 
 Rows are copied when a trainer first meets them, with their optimizer state. Every `geo_steps` steps the differences
-of all rows touched since, and of the dense parameters, go to the servers, which add them up; the sums come back.
-For Adagrad and FTRL the state is a sum over rows of the log, so adding differences gives what one learner would
-have; Adam's moments are no sums and stay at home. The dense difference is divided by the number of trainers, since
-all of them move the same parameters; a row is mostly touched by few.
+of all rows touched since, and of the dense parameters, go to the servers, which add them up; the sums come back. For
+Adagrad and FTRL the state is a sum over rows of the log, so adding differences gives what one learner would have;
+Adam's moments are no sums and stay at home. The dense difference is divided by the number of trainers, since all of
+them move the same parameters; a row is mostly touched by few.
 """
 
 from __future__ import annotations

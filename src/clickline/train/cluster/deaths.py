@@ -77,7 +77,7 @@ class Deaths(Affairs):
                 text = (
                     f"piece {lost.piece} has taken down {self.job.cluster.piece_attempts} trainers and is set aside"
                     if lost.set_aside
-                    else f"piece {lost.piece} goes on elsewhere at row {lost.rows:,}, {lost.repeated:,} rows again"
+                    else f"piece {lost.piece} goes on at row {lost.rows:,} elsewhere, {lost.repeated:,} rows again"
                 )
                 self._fault(f"{holder} is gone: {text}")
             self._dead.pop(holder, None)

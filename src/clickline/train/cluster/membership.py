@@ -67,16 +67,21 @@ class Member:
 
     def join(self) -> dict[str, Any]:
         """Introduce this process; wait until the coordinator has a place for it. Returns what it should know."""
-        deadline = time.monotonic() + self._cluster.start_timeout
-        while True:
-            reply, _ = self.ask("join", self._introduction)
-            if not reply.get("wait"):
-                break
-            if time.monotonic() > deadline:
-                raise PeerError(
-                    f"{self.name} waited {self._cluster.start_timeout:.0f} s for {reply['wait']}: is it running? "
-                    "cluster.start_timeout sets how long to wait"
-                )
+        patience = self._cluster.start_timeout
+        deadline = time.monotonic() + patience
+        door = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
+        try:
+            while True:
+                reply, _ = unpack(door.call("join", [pack(self._introduction)])[0])
+                if not reply.get("wait"):
+                    break
+                if time.monotonic() > deadline:
+                    raise PeerError(
+                        f"{self.name} waited {patience:.0f} s for {reply['wait']}: is it running? "
+                        "cluster.start_timeout sets how long to wait"
+                    )
+        finally:
+            door.close()
         self.introduce(again=True)
         if self._beating is None:
             self.told = {"generation": reply.get("generation", 0)}

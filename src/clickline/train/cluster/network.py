@@ -1,4 +1,4 @@
-"""A trainer's copy of the network: forward and backward over one flat vector of parameters, rows from elsewhere."""
+"""A trainer's copy of the network: forward and backward over one flat vector of parameters, rows from anywhere."""
 
 from __future__ import annotations
 

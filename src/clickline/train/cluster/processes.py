@@ -204,8 +204,8 @@ def _standing(job: Job, directory: Path, *, resume: bool | Path, fresh: bool) ->
     check_same_job(job, old.manifest["job"], where=old.path)
     if "generation" not in old.manifest["standing"]:
         raise CheckpointError(
-            f"{old.path} is of a run in one process, which reads its data in another order: go on with "
-            "strategy: single, or begin from its weights with --warm-start"
+            f"{old.path} is of a run in one process, which reads data in another order: go on with strategy: single, "
+            "or begin from its weights with --warm-start"
         )
     standing = Standing.from_dict(old.manifest["standing"])
     standing.checkpoint = str(old.path)

@@ -1,7 +1,7 @@
 """Who takes part: every process that joined, when it was last heard of, and what it said.
 
-Slow is not dead: a silent process is first reported as slow, and given up only much later, or when whoever started
-it says that it is gone.
+Slow is not dead: a silent process is first reported as slow, and given up only much later, or when whoever started it
+says that it is gone.
 """
 
 from __future__ import annotations

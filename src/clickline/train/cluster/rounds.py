@@ -1,8 +1,8 @@
 """Synchronous steps on a server: every trainer's share is awaited, merged in the order of ranks, and applied once.
 
 So k trainers with batch b do what one with batch k·b does, and the same trainers with the same data give the same
-bits again. A trainer without data leaves the round; the others go on. When the coordinator rolls back, whoever
-waits here is sent away.
+bits again. A trainer without data leaves the round; the others go on. When the coordinator rolls back, whoever waits
+here is sent away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The parameter server: its buckets of every sparse table, its block of the dense parameters, and the rules they
-learn by.
+"""The parameter server: its buckets of every sparse table, its block of the dense parameters, and how they learn.
 
-Rows travel natively, past this file: `PULL` and `PUSH` go straight to the tables. What comes here are a few calls
-for each step (dense parameters, a synchronous step, an exchange of copies) and the coordinator's orders.
+Rows travel natively, past this file: `PULL` and `PUSH` go straight to the tables. What comes here are a few calls for
+each step (dense parameters, a synchronous step, an exchange of copies) and the coordinator's orders.
 """
 
 from __future__ import annotations
@@ -241,7 +240,7 @@ class ParameterServer:
 
 
 def vectors(tensors: dict[str, torch.Tensor], flat: Flat) -> tuple[dict[str, torch.Tensor], int]:
-    """A checkpoint's dense tensors as a Block's: value, average, the optimizer's state. And how many steps it took."""
+    """A checkpoint's dense tensors as a Block's: value, average, the optimizer's state; and how many steps it took."""
     out = {"value": flat.vector(_below(tensors, "model."))}
     averages = _below(tensors, "average.")
     out["average"] = flat.vector(averages) if averages else out["value"]

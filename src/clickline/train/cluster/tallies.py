@@ -43,7 +43,7 @@ class Intervals:
         return float(self._reports[-1]["losses"][-1]) if self._reports and len(self._reports[-1]["losses"]) else None
 
     def due(self, *, reached: int, trainers: int) -> int | None:
-        """The step of the line that can be written now, if any. `reached`: the last that all trainers have reported."""
+        """The step of the line that can be written now, if any. `reached`: the last step that all have reported."""
         if self._lockstep:
             steps = [int(report["steps"][0]) for report in self._reports if len(report["steps"])]
             if not steps:

@@ -1,7 +1,7 @@
 """The trainer: asks for pieces of the data, learns from them the job's way, and reports.
 
-It owns nothing that cannot be lost: rows and parameters live on the servers, and what of its piece has arrived
-there is known there. So it may be killed at any time, and another goes on with its piece.
+It owns nothing that cannot be lost: rows and parameters live on the servers, and what of its piece has arrived there
+is known there. So it may be killed at any time, and another goes on with its piece.
 """
 
 from __future__ import annotations

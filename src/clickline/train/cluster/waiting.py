@@ -1,8 +1,8 @@
 """How the coordinator waits: never without looking after everybody.
 
-While it waits, for a piece to be done or for servers that save, processes are watched and started again, the work
-of the dead goes to others, and a reason to stop or to roll back is heard. Therefore whatever may take long is done
-by another thread, and waited for here.
+While it waits, for a piece to be done or for servers that save, processes are watched and started again, the work of
+the dead goes to others, and a reason to stop or to roll back is heard. Therefore whatever may take long is done by
+another thread, and waited for here.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ class Waiting:
             self._wait(future.done, rolling=rolling)
             return future.result()
         except BaseException:
-            self._servers().cancel()
-            settle([future])
+            while not future.done():  # it may not have begun to wait when it is called off first
+                self._servers().cancel()
+                settle([future], timeout=0.1)
             raise
         finally:
             self._away = False
