@@ -139,4 +139,4 @@ class Deaths(Affairs):
     def _fault(self, text: str, *, known: bool = False) -> None:
         self.standing.faults.append(text)
         self._news += [] if known else [text]
-        log.warning(text)
+        log.info(text)  # the watcher says it where somebody watches
