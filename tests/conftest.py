@@ -11,7 +11,6 @@ from clickline.config import Job
 from fault_summary import pytest_terminal_summary  # noqa: F401  (here, since only this file is read in every process)
 from processes import small_settings
 
-
 # Started in the background, a shell's children ignore Ctrl+C, and so would every process that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -8,16 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-<<<<<<< HEAD
-=======
-from clusters import Run, settings_for
->>>>>>> faults
 
 from clickline._native import Lane
 from clickline.ps.messages import pack, unpack
 from clickline.train.api import evaluate_checkpoint
 from clickline.train.checkpoints import Checkpoint, dense_tensors
-from clusters import settings_for
+from clusters import Run, settings_for
 
 pytestmark = pytest.mark.heavy
 
