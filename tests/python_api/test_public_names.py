@@ -21,6 +21,7 @@ NAMES = [
     "LoadedJob",
     "Model",
     "ModelError",
+    "PeerError",
     "Reader",
     "__version__",
     "read_job",
