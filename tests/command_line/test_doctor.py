@@ -79,7 +79,7 @@ def test_extras_and_requirements_are_those_of_the_project() -> None:
         if extra in doctor.EXTRAS
     }
     assert declared == {extra: package for extra, (package, _) in doctor.EXTRAS.items()}
-    required = {line.partition(">")[0].replace("pyyaml", "yaml") for line in project["dependencies"]}
+    required = {line.partition(">")[0].replace("pyyaml", "yaml").replace("-", "_") for line in project["dependencies"]}
     # typer and rich have brought us here.
     assert required - {"typer", "rich"} == set(doctor.REQUIRED)
     assert doctor_verb is doctor.doctor
