@@ -18,6 +18,18 @@ inline uint64_t load64(const char *p) { uint64_t v; std::memcpy(&v, p, 8); retur
 inline uint32_t load32(const char *p) { uint32_t v; std::memcpy(&v, p, 4); return v; }
 inline uint64_t mix_lane(uint64_t lane, uint64_t input) { return std::rotl(lane + input * P2, 31) * P1; }
 inline uint64_t fold_lane(uint64_t h, uint64_t lane) { return (h ^ mix_lane(0, lane)) * P1 + P4; }
+// What is left of less than 32 bytes, and the last mixing.
+inline uint64_t finish(uint64_t h, const char *p, size_t left) {
+  for (; left >= 8; left -= 8, p += 8) h = std::rotl(h ^ mix_lane(0, load64(p)), 27) * P1 + P4;
+  if (left >= 4) {
+    h = std::rotl(h ^ (load32(p) * P1), 23) * P2 + P3;
+    p += 4, left -= 4;
+  }
+  for (; left; --left, ++p) h = std::rotl(h ^ (static_cast<unsigned char>(*p) * P5), 11) * P1;
+  h = (h ^ (h >> 33)) * P2;
+  h = (h ^ (h >> 29)) * P3;
+  return h ^ (h >> 32);
+}
 }  // namespace detail
 
 inline uint64_t xxh64(std::string_view bytes, uint64_t seed) {
@@ -39,16 +51,7 @@ inline uint64_t xxh64(std::string_view bytes, uint64_t seed) {
   } else {
     h = seed + P5;
   }
-  h += bytes.size();
-  for (; left >= 8; left -= 8, p += 8) h = std::rotl(h ^ mix_lane(0, load64(p)), 27) * P1 + P4;
-  if (left >= 4) {
-    h = std::rotl(h ^ (load32(p) * P1), 23) * P2 + P3;
-    p += 4, left -= 4;
-  }
-  for (; left; --left, ++p) h = std::rotl(h ^ (static_cast<unsigned char>(*p) * P5), 11) * P1;
-  h = (h ^ (h >> 33)) * P2;
-  h = (h ^ (h >> 29)) * P3;
-  return h ^ (h >> 32);
+  return detail::finish(h + bytes.size(), p, left);
 }
 
 inline uint64_t slot_seed(std::string_view slot) { return xxh64(slot, 0); }

@@ -36,18 +36,7 @@ class HashStream {
       h = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) + std::rotl(lanes_[3], 18);
       for (uint64_t lane : lanes_) h = fold_lane(h, lane);
     }
-    h += total_;
-    const char *p = block_;
-    size_t left = held_;
-    for (; left >= 8; left -= 8, p += 8) h = std::rotl(h ^ mix_lane(0, load64(p)), 27) * P1 + P4;
-    if (left >= 4) {
-      h = std::rotl(h ^ (load32(p) * P1), 23) * P2 + P3;
-      p += 4, left -= 4;
-    }
-    for (; left; --left, ++p) h = std::rotl(h ^ (static_cast<unsigned char>(*p) * P5), 11) * P1;
-    h = (h ^ (h >> 33)) * P2;
-    h = (h ^ (h >> 29)) * P3;
-    return h ^ (h >> 32);
+    return finish(h + total_, block_, held_);
   }
 
  private:

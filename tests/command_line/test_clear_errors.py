@@ -62,6 +62,10 @@ def test_bad_data(tmp_path: Path, train: str, words: list[str]) -> None:
         ),
         ("data: {train: good.tsv}\nmodel: {name: deepfn}\n", ["deepfn", "deepfm"]),
         ("data: {train: good.tsv}\nmodel: {name: lr, params: {a: 1}}\n", ["model.params.a"]),
+        (
+            "data: {train: good.tsv}\ncluster: {pservers: 1, trainers: 1}\ntables: {evict_every: 7}\n",
+            ["tables.evict_every is 7", "leave it 0"],
+        ),
     ],
 )
 def test_bad_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, words: list[str]) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def until(condition: Callable[[], Any], process: subprocess.Popen[str] | None = 
         time.sleep(0.01)
 
 
-class Watched:
+class Watched(ABC):
     """A run as its directory shows it. `process` is the one that must live on for anything to happen."""
 
     process: subprocess.Popen[str]
@@ -120,8 +121,9 @@ class Watched:
         path = self.directory / "logs" / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Leave no process behind."""
 
     def summary(self) -> dict[str, int]:
         """What is counted over all tests."""

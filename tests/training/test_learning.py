@@ -79,8 +79,9 @@ def test_a_key_of_two_declarations_learns_once_from_the_sum(history_log, tmp_pat
     before = {name: one.rows.copy() for name, one in pulled.items()}
     for one in pulled.values():
         one.tensor.grad = torch.ones_like(one.tensor)
-    learner.sparse.push(pulled, tick=1, weight=1.0)
+    one = learner.sparse.gradients(pulled, weight=1.0)["embedding"]
     table = learner.sparse.tables["embedding"]
+    table.push(one.keys, one.values, one.shows, one.clicks, one.slots, tick=1)
     assert table.step == 1
     names = list(pulled)
     keys = np.intersect1d(pulled[names[0]].plan.unique, pulled[names[1]].plan.unique)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clickline import _native
 from clickline.config.features import Slot
 from clickline.config.tables import Admission, Eviction, Table, Tables
@@ -16,12 +19,27 @@ from clickline.models.embeddings import Embedding
 
 BUCKETS = 4096
 """Keys fall into so many buckets, and buckets are dealt out to servers: native/hash.h."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 Policy = tuple[int, float, int, float, float, float]
 
 
 def owned_buckets(*, part: int, parts: int) -> tuple[int, int]:
     """The first bucket of a server, and the first behind it."""
     return BUCKETS * part // parts, BUCKETS * (part + 1) // parts
+
+
+def cuts_by_owner(keys: NDArray[np.uint64], parts: int) -> list[int]:
+    """Where each owner's keys begin, and the end: keys in the order of buckets fall into one slice for each."""
+    buckets = (keys * _SPREAD) >> np.uint64(52)
+    bounds = [owned_buckets(part=part, parts=parts)[0] for part in range(parts)] + [BUCKETS]
+    cuts: list[int] = np.searchsorted(buckets, np.array(bounds, np.uint64)).tolist()
+    return cuts
+
+
+def sweeps(*, tables: Tables, slots: Sequence[Slot]) -> bool:
+    """Whether a sweep would do anything: a slot has an eviction rule, or counts decay."""
+    rules = [tables.eviction, *(slot.eviction for slot in slots if slot.eviction is not None)]
+    return tables.count_decay < 1 or any(rule.unseen_for > 0 or rule.min_score > 0 for rule in rules)
 
 
 def build_tables(

@@ -22,6 +22,7 @@ from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
 from clickline.ps.averages import Average
 from clickline.ps.optimizers import dense_optimizer
+from clickline.ps.tables import sweeps
 from clickline.train.building import build
 from clickline.train.sparse import Pulled, Rows, SparseSide
 
@@ -105,7 +106,10 @@ class Learner:
 
     def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
         self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
-        self.sparse.push(pulled, tick=self.tick, weight=weight_of(batch))
+        for name, one in self.sparse.gradients(pulled, weight=weight_of(batch)).items():
+            self.sparse.tables[name].push(
+                one.keys, one.values, one.shows, one.clicks, one.slots, tick=self.tick, threads=self.sparse.threads
+            )
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()
@@ -134,9 +138,7 @@ class Learner:
     @property
     def evicts(self) -> bool:
         """Whether any slot has an eviction rule, or counts decay."""
-        tables = self.job.tables
-        rules = [tables.eviction, *(slot.eviction for slot in self.schema.slots if slot.eviction is not None)]
-        return tables.count_decay < 1 or any(rule.unseen_for > 0 or rule.min_score > 0 for rule in rules)
+        return sweeps(tables=self.job.tables, slots=self.schema.slots)
 
     def evict(self) -> int:
         """Sweep all tables; return how many rows went."""

@@ -25,8 +25,8 @@ POOLING = {"sum": 0, "mean": 1, "max": 2, "sequence": 0}
 Floats = NDArray[np.float32]
 
 
-class Rows(Protocol):
-    """What a step asks of a table, wherever its rows live."""
+class Source(Protocol):
+    """Where a step's rows come from, wherever they live."""
 
     def pull(
         self,
@@ -37,6 +37,10 @@ class Rows(Protocol):
         slots: NDArray[np.uint16] | None = None,
         threads: int = 1,
     ) -> None: ...
+
+
+class Rows(Source, Protocol):
+    """A table that learns from what a step pushes."""
 
     def push(
         self,
@@ -95,7 +99,7 @@ class SparseSide:
         schema: Schema,
         job: Job,
         threads: int,
-        elsewhere: Mapping[str, Rows] | None = None,
+        elsewhere: Mapping[str, Source] | None = None,
     ) -> None:
         self.embeddings = dict(embeddings)
         self.threads = threads
@@ -111,7 +115,7 @@ class SparseSide:
             self._sharing.setdefault(embedding.table, []).append(name)
         self.tables: dict[str, _native.Table] = {}
         """Those of this process; none if all are elsewhere."""
-        self._rows: Mapping[str, Rows] = self.tables if elsewhere is None else elsewhere
+        self._rows: Mapping[str, Source] = self.tables if elsewhere is None else elsewhere
         if elsewhere is None:
             self.empty()
 
@@ -169,13 +173,6 @@ class SparseSide:
             if self._readings[name].sequence_length:
                 inputs[f"{name}.length"] = torch.from_numpy(one.plan.lengths)
         return inputs
-
-    def push(self, pulled: Mapping[str, Pulled], *, tick: int, weight: float) -> None:
-        """Send the gradients that backward left in the tensors to the tables, which learn from them."""
-        for table, one in self.gradients(pulled, weight=weight).items():
-            self._rows[table].push(
-                one.keys, one.values, one.shows, one.clicks, one.slots, tick=tick, threads=self.threads
-            )
 
     def gradients(self, pulled: Mapping[str, Pulled], *, weight: float) -> dict[str, Gradient]:
         """What each table should learn from a batch, by distinct key in the order of buckets.

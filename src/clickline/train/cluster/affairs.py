@@ -16,6 +16,7 @@ from clickline.config import Job
 from clickline.data.leases import LeaseBook
 from clickline.data.pieces import Piece
 from clickline.data.schema import Schema
+from clickline.ps.tables import sweeps
 from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.roster import Roster
 from clickline.train.cluster.standing import Standing
@@ -231,9 +232,7 @@ class Affairs:
     @property
     def evicts(self) -> bool:
         """Whether any slot has an eviction rule, or counts decay."""
-        tables = self.job.tables
-        rules = [tables.eviction, *(slot.eviction for slot in self.schema.slots if slot.eviction is not None)]
-        return tables.count_decay < 1 or any(rule.unseen_for > 0 or rule.min_score > 0 for rule in rules)
+        return sweeps(tables=self.job.tables, slots=self.schema.slots)
 
     # What the above need
 

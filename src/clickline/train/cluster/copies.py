@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from clickline.data.batch import Batch
 from clickline.ps.messages import pack, unpack
 from clickline.ps.optimizers import dense_optimizer
-from clickline.ps.tables import build_tables, settings_of
-from clickline.train.cluster.ways import Async, Step, parts_of
+from clickline.ps.tables import build_tables, cuts_by_owner, settings_of
+from clickline.train.cluster.ways import Async, Step
 from clickline.train.learner import weight_of
 from clickline.train.sparse import Gradient, SparseSide, merged
 
@@ -157,7 +157,7 @@ class Geo(Async):
     def _ask(self, op: str, table: int, arrays: dict[str, NDArray[Any]], *, once: bool) -> NDArray[np.float32]:
         """Whole rows from the servers that own them, in the order of the keys."""
         servers, keys = self.lines.servers, arrays["keys"]
-        cuts = _cuts(keys, servers)
+        cuts = cuts_by_owner(keys, servers)
         facts = {"table": table, "tick": self.tick, "lease": self.lease, "done": self._done}
         bodies = [pack(facts, {n: array[a:b] for n, array in arrays.items()}) for a, b in pairwise(cuts)]
         replies = self.lines.pushing.call(op, bodies, once=once)
@@ -166,9 +166,3 @@ class Geo(Async):
 
 def _distinct(parts: list[Gradient]) -> Gradient:
     return parts[0] if len(parts) == 1 else merged(parts, threads=1)
-
-
-def _cuts(keys: NDArray[np.uint64], servers: int) -> list[int]:
-    empty16, empty = np.zeros(len(keys), np.uint16), np.zeros(len(keys), np.float32)
-    parts = parts_of(Gradient(keys, empty16, empty, empty, np.zeros((len(keys), 0), np.float32)), servers)
-    return [0, *np.cumsum([len(part.keys) for part in parts]).tolist()]

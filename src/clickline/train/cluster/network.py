@@ -16,7 +16,7 @@ from clickline.data.schema import Schema
 from clickline.ps.dense import Flat, block_of
 from clickline.train.building import build
 from clickline.train.learner import Learned, check_finite, loss_of
-from clickline.train.sparse import Pulled, Rows, SparseSide
+from clickline.train.sparse import Pulled, Source, SparseSide
 
 Floats = NDArray[np.float32]
 
@@ -40,14 +40,11 @@ class Remote:
     ) -> None:
         self.versions = self._lane.pull(self.number, keys, out, training=training, slots=slots, wire=self._wire)
 
-    def push(self, *arguments: Any, **named: Any) -> None:
-        raise NotImplementedError("a trainer's gradients are sent by its way of agreeing")
-
 
 class Network:
     """Model, flat parameters, and the sparse side over the given tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, Rows], threads: int) -> None:
+    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, Source], threads: int) -> None:
         self.job, self.schema = job, schema
         self.model = build(job, schema)
         self.flat = Flat(self.model)

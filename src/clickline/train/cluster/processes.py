@@ -145,6 +145,11 @@ def open_coordinator(
     """A coordinator that listens, standing where the run stands."""
     if not job.data.train:
         raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
+    if job.tables.evict_every:
+        raise JobError(
+            f"tables.evict_every is {job.tables.evict_every}, but parameter servers sweep at the end of each epoch: "
+            "leave it 0, or use strategy: single or collective"
+        )
     directory.mkdir(parents=True, exist_ok=True)
     standing = Standing.read(directory) if recover and not fresh and not resume else None
     if standing is not None and standing.phase in ("finished", "failed"):

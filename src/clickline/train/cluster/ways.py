@@ -25,6 +25,7 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.ps.messages import pack, unpack
+from clickline.ps.tables import cuts_by_owner
 from clickline.train.cluster.network import Network, Remote
 from clickline.train.cluster.rounds import share
 from clickline.train.learner import Learned, weight_of
@@ -32,7 +33,6 @@ from clickline.train.sparse import Gradient, Pulled, merged
 
 Step = tuple[Batch, int, Learned]
 """A batch, how many rows of its piece are done with it, and what was learned."""
-_GOLDEN, _SHIFT, _BUCKETS = np.uint64(0x9E3779B97F4A7C15), np.uint64(52), 4096
 
 
 class GenerationOver(Exception):
@@ -46,7 +46,6 @@ class Lines:
         cluster = job.cluster
         self.wire = cluster.wire
         self.servers = len(addresses)
-        self.patience = max(cluster.deadline, cluster.retry_for)
         self.pulling, self.pushing = (
             _native.Lane(
                 addresses,
@@ -324,8 +323,5 @@ class Sync(Async):
 
 def parts_of(gradient: Gradient, servers: int) -> list[Gradient]:
     """A gradient as each server's share; keys lie in the order of buckets, so these are slices."""
-    buckets = (gradient.keys * _GOLDEN) >> _SHIFT
-    bounds = [_BUCKETS * server // servers for server in range(servers + 1)]
-    cuts = np.searchsorted(buckets, bounds)
-    g = gradient
+    g, cuts = gradient, cuts_by_owner(gradient.keys, servers)
     return [Gradient(g.keys[a:b], g.slots[a:b], g.shows[a:b], g.clicks[a:b], g.values[a:b]) for a, b in pairwise(cuts)]

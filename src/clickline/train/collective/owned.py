@@ -8,6 +8,7 @@ so a repeated run has the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,16 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.ps.tables import owned_buckets
+from clickline.ps.tables import cuts_by_owner
 from clickline.train.collective.exchanging import Exchange, Integers
 from clickline.train.sparse import Floats, Gradient, merged
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _ABSENT = -1
 
 
 def shares(keys: NDArray[np.uint64], owners: int) -> list[int]:
     """How many of the keys, which are in the order of buckets, each owner has."""
-    buckets = (keys * _SPREAD) >> np.uint64(52)
-    ends = np.array([owned_buckets(part=owner, parts=owners)[1] for owner in range(owners)], np.uint64)
-    counts: list[int] = np.diff(np.searchsorted(buckets, ends, side="left"), prepend=0).tolist()
-    return counts
+    return [end - begin for begin, end in pairwise(cuts_by_owner(keys, owners))]
 
 
 class OwnedTable:
