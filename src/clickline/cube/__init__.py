@@ -1,0 +1,1 @@
+"""The cube: versions delivered to sharded, replicated servers that answer with rows of exactly one version."""
