@@ -26,6 +26,7 @@ from clickline.train import checkpoints
 from clickline.train.evaluating import evaluate, flat
 from clickline.train.journal import Interval, Journal
 from clickline.train.learner import Learned, Learner
+from clickline.train.stopping import better, enough, stopped_early
 from clickline.train.watching import Watcher
 
 EVALUATION_BATCH = 4096
@@ -84,7 +85,11 @@ class Run:
     def train(self, journal: Journal) -> None:
         """Epochs until the last, or until early stopping or max_steps."""
         settings = self.job.train
-        while self.standing.epoch < settings.epochs and not self._stopped_early() and not self._enough():
+        while (
+            self.standing.epoch < settings.epochs
+            and not stopped_early(self.job.train, stale_epochs=self.standing.stale_epochs)
+            and not self._enough()
+        ):
             self._epoch(journal)
         if self._saved_at != self.learner.step:
             self.save()
@@ -218,7 +223,7 @@ class Run:
         self.valid = self._evaluate("valid", self.job.data.valid)
         journal.line(kind="valid", step=self.learner.step, epoch=self.standing.epoch - 1, figures=self.valid)
         auc, best = self.valid.get("auc"), self.standing.best_auc
-        if auc is not None and (best is None or auc > best + self.job.train.early_stopping.min_delta):
+        if better(self.job.train, auc=auc, best=best):
             self.standing = replace(self.standing, best_auc=auc, best_step=self.learner.step, stale_epochs=0)
             return True
         self.standing = replace(self.standing, stale_epochs=self.standing.stale_epochs + 1)
@@ -259,12 +264,8 @@ class Run:
         every = self.job.checkpoint.every_steps
         return (every > 0 and step % every == 0) or step == self.job.train.max_steps
 
-    def _stopped_early(self) -> bool:
-        patience = self.job.train.early_stopping.patience
-        return patience > 0 and self.standing.stale_epochs >= patience
-
     def _enough(self) -> bool:
-        return 0 < self.job.train.max_steps <= self.learner.step
+        return enough(self.job.train, step=self.learner.step)
 
 
 def describe(*, step: int, epoch: int, figures: dict[str, float]) -> str:

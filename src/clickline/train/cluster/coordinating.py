@@ -21,17 +21,18 @@ from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
+from clickline.train.cluster.examining import Examining
 from clickline.train.cluster.metering import Labelled, Meter, run_metrics
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
 from clickline.train.cluster.statuses import status_of
-from clickline.train.cluster.tallies import Scores
-from clickline.train.cluster.waiting import RolledBack, Waiting
+from clickline.train.cluster.waiting import RolledBack
 from clickline.train.journal import Journal
+from clickline.train.stopping import enough, stopped_early
 from clickline.train.watching import Watcher
 
 
-class Coordinator(Waiting):
+class Coordinator(Examining):
     """One run. `run` returns what came of it, or raises what stopped it."""
 
     def __init__(
@@ -48,8 +49,7 @@ class Coordinator(Waiting):
     ) -> None:
         self.sync = job.way == "sync"
         desk = Desk(job=job, schema=schema, directory=directory, standing=standing or Standing(), sync=self.sync)
-        super().__init__(job=job, desk=desk, watcher=watcher)
-        self.schema, self.directory = schema, directory
+        super().__init__(job=job, desk=desk, watcher=watcher, schema=schema, directory=directory)
         self.started = time.monotonic()
         self.coming: Callable[[], int] | None = None
         """How many trainers are there or being started, if somebody knows."""
@@ -57,7 +57,6 @@ class Coordinator(Waiting):
         self._taking_over = taking_over
         """A coordinator before this one has died, and the others may have gone on meanwhile."""
         self._train = pieces.cut(job.data, job.data.train, **self._cutting())
-        self._journal: Journal | None = None
         self._wire = _native.WireServer(
             address, token=token, job=job.name, name="coordinator.0", handler=self.desk.handle, max_frame=1 << 30
         )
@@ -188,7 +187,10 @@ class Coordinator(Waiting):
     def _train_all(self) -> None:
         """All epochs that are left, and the last cut."""
         standing = self.standing
-        while standing.epoch < self.job.train.epochs and not self._stopped_early() and not self._enough():
+        settings = self.job.train
+        while standing.epoch < settings.epochs and not self._enough():
+            if stopped_early(settings, stale_epochs=standing.stale_epochs):
+                break
             self._epoch()
         if standing.checkpoint is None or checkpoints.read(Path(standing.checkpoint)).step != standing.step:
             self._cut()
@@ -309,47 +311,6 @@ class Coordinator(Waiting):
             expected = min(expected, self.coming())
         return len(self.desk.roster.live("trainer")) >= expected
 
-    def _validate(self) -> bool:
-        """Evaluate; return whether this is the best so far."""
-        standing = self.standing
-        standing.valid = self._evaluate("valid", self.job.data.valid)
-        self._note("valid", standing.epoch - 1, standing.valid)
-        auc, best = standing.valid.get("auc"), standing.best_auc
-        if auc is not None and (best is None or auc > best + self.job.train.early_stopping.min_delta):
-            standing.best_auc, standing.best_step, standing.stale_epochs = auc, standing.step, 0
-            return True
-        standing.stale_epochs += 1
-        return False
-
-    def _test(self) -> None:
-        """Figures on the test data, of the best checkpoint if validation chose one."""
-        standing = self.standing
-        if standing.best_step is not None and standing.best_step != standing.step:
-            best = self.directory / "checkpoints" / f"step-{standing.best_step:010d}"
-            self._load(best)
-            self.watcher.say(f"testing the best checkpoint, {best.name}")
-        standing.test = self._evaluate("test", self.job.data.test)
-        self._note("test", standing.epoch, standing.test)
-
-    def _evaluate(self, which: str, paths: list[str]) -> dict[str, float]:
-        desk = self.desk
-        found = pieces.cut(self.job.data, paths, **self._cutting())
-        self.watcher.begin(f"evaluating {which}")
-        desk.scores = Scores()
-        desk.enter("evaluating")
-        attempts, first = self.job.cluster.piece_attempts, self.standing.next_lease
-        desk.take_book(LeaseBook(len(found), attempts=attempts, first=first), training=False)
-        desk.offer(which, found)
-        self._wait(lambda: desk.book.complete)
-        desk.offer(None, [])
-        desk.close_book()
-        self.watcher.end()
-        figures = desk.scores.figures(list(self.schema.labels))
-        self.watcher.say(
-            f"{which}: " + "  ".join(f"{k} {v:.5f}" for k, v in figures.items() if k in ("auc", "logloss"))
-        )
-        return figures
-
     # What the parts need
 
     def _await(self, there: Callable[[], bool], *, rolling: bool = False) -> None:
@@ -361,17 +322,5 @@ class Coordinator(Waiting):
             status = status_of(self.desk)
         return run_metrics(make, status)
 
-    def _note(self, kind: str, epoch: int, figures: dict[str, float]) -> None:
-        if self._journal is not None:
-            self._journal.line(kind=kind, step=self.standing.step, epoch=epoch, figures=figures)
-
-    def _cutting(self) -> dict[str, int]:
-        self.standing.cut_for = self.standing.cut_for or self.job.cluster.trainers
-        return {"piece_bytes": self.job.cluster.piece_bytes, "trainers": self.standing.cut_for}
-
-    def _stopped_early(self) -> bool:
-        patience = self.job.train.early_stopping.patience
-        return patience > 0 and self.standing.stale_epochs >= patience
-
     def _enough(self) -> bool:
-        return 0 < self.job.train.max_steps <= self.standing.step
+        return enough(self.job.train, step=self.standing.step)

@@ -20,9 +20,11 @@ from clickline.data.pieces import Piece, piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import ClicklineError, PeerError
 from clickline.train.cluster.copies import Geo
+from clickline.train.cluster.lines import Lines
+from clickline.train.cluster.lockstep import GenerationOver, Sync
 from clickline.train.cluster.membership import Member
 from clickline.train.cluster.network import Network, Remote
-from clickline.train.cluster.ways import Async, GenerationOver, HalfAsync, Lines, Sync
+from clickline.train.cluster.ways import Async, HalfAsync
 from clickline.train.learner import Learned
 from clickline.train.loop import EVALUATION_BATCH
 

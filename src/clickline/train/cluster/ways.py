@@ -1,11 +1,10 @@
 """The ways of agreeing: what a trainer does between computing a gradient and having new parameters.
 
-A way turns batches into steps. It talks to the servers on two lanes, one for pulls and one for everything that
-changes something, so that rows of the next batch can come in while gradients of the last one go out.
+A way turns batches into steps.
 
 async       pull ahead, compute, send; nobody waits, and at most `prefetch` + `send_queue` batches are under way
 half_async  gradients of several batches are merged, sent, and waited for
-sync        every step waits until the servers have merged all trainers' gradients and applied them
+sync        every step waits until the servers have merged all trainers' gradients: see lockstep.py
 geo         local tables and parameters, differences exchanged now and then: see copies.py
 """
 
@@ -14,76 +13,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
-from clickline.ps.messages import pack, unpack
-from clickline.ps.tables import cuts_by_owner
+from clickline.train.cluster.lines import Lines
 from clickline.train.cluster.network import Network, Remote
-from clickline.train.cluster.rounds import share
 from clickline.train.learner import Learned, weight_of
 from clickline.train.sparse import Gradient, Pulled, merged
 
 Step = tuple[Batch, int, Learned]
 """A batch, how many rows of its piece are done with it, and what was learned."""
-
-
-class GenerationOver(Exception):
-    """The servers have gone back to a checkpoint: what this trainer is doing is void."""
-
-
-class Lines:
-    """A trainer's two lanes to all servers."""
-
-    def __init__(self, *, job: Job, addresses: list[str], token: bytes, name: str, client: int) -> None:
-        cluster = job.cluster
-        self.wire = cluster.wire
-        self.servers = len(addresses)
-        self.pulling, self.pushing = (
-            _native.Lane(
-                addresses,
-                token=token,
-                job=job.name,
-                name=name,
-                client=client,
-                lane=lane,
-                deadline=cluster.deadline,
-                retry_for=cluster.retry_for,
-            )
-            for lane in (3, 4)
-        )
-
-    def dense(
-        self, parts: list[dict[str, NDArray[Any]]] | None = None, *, want: str = "values", lease: int = 0, done: int = 0
-    ) -> list[NDArray[Any]]:
-        """Bring each server something for its block; returns what was wanted of each, nothing for want=''.
-
-        It comes after the rows of its batch, so a server that has it has all that it gets of the lease up to `done`.
-        """
-        facts = {"want": want, "lease": lease, "done": done}
-        bodies = [pack(facts, part) for part in parts or [{}] * self.servers]
-        replies = [unpack(reply) for reply in self.pushing.call("dense", bodies, once=parts is not None)]
-        return [arrays["values"] for _, arrays in replies if "values" in arrays]
-
-    def cancel(self) -> None:
-        self.pulling.cancel()
-        self.pushing.cancel()
-
-    def close(self) -> None:
-        self.cancel()
-        self.pulling.close()
-        self.pushing.close()
-
-    def counters(self) -> dict[str, int]:
-        one, other = self.pulling.counters(), self.pushing.counters()
-        return {name: one[name] + other[name] for name in one}
 
 
 class Async:
@@ -271,57 +214,3 @@ class HalfAsync(Async):
         super().abandon()
         self._held, self._weight = [], 0.0
         self._dense.zero_()
-
-
-class Sync(Async):
-    """Lockstep: pull, compute, bring one's share, wait for the step."""
-
-    def begin(self, *, generation: int, start: int) -> None:
-        super().begin(generation=generation, start=start)
-        self.step = start
-
-    def steps(self, batches: Iterator[tuple[Batch, int]], *, lease: int) -> Generator[Step, None, None]:
-        self.lease = lease
-        for batch, done in batches:
-            pulled, _ = self._pull(batch)
-            # What is drawn, for dropout say, follows from the step: it is the same when the step is taken again.
-            draw = np.random.SeedSequence((self.job.seed, self.rank, self.step)).generate_state(1)[0]
-            torch.manual_seed(int(draw))
-            learned = self.network.compute(batch, pulled, step=self.step)
-            self.tick = self.step if batch.times is None else max(int(batch.times.max()), self.tick)
-            weight = weight_of(batch)
-            self._share(self.network.sparse.gradients(pulled, weight=weight), weight)
-            self.step += 1
-            yield batch, done, learned
-
-    def _share(self, gradients: dict[str, Gradient], weight: float) -> None:
-        servers = self.lines.servers
-        dense = self.network.slices(self.network.flat.gradient, servers)
-        split = {name: parts_of(one, servers) for name, one in gradients.items()}
-        facts = {
-            "generation": self.generation,
-            "rank": self.rank,
-            "step": self.step,
-            "weight": weight,
-            "tick": self.tick,
-        }
-        bodies = []
-        for server in range(servers):
-            own = [split[name][server] if name in split else None for name in self.tables]
-            bodies.append(pack(facts, share(own, dense[server])))
-        deadline = 24 * 3600.0  # others may be slow, or a server may be loading; the coordinator knows who is dead
-        replies = [unpack(reply) for reply in self.lines.pushing.call("sync", bodies, once=True, deadline=deadline)]
-        if any("step" not in said for said, _ in replies):
-            raise GenerationOver
-        self.network.take([arrays["values"] for _, arrays in replies])
-
-    def leave(self, *, generation: int) -> None:
-        """No more data in this epoch: the others go on without this one."""
-        facts = {"rank": self.rank, "generation": generation}
-        self.lines.pushing.call("leave_round", [pack(facts) for _ in range(self.lines.servers)], once=True)
-
-
-def parts_of(gradient: Gradient, servers: int) -> list[Gradient]:
-    """A gradient as each server's share; keys lie in the order of buckets, so these are slices."""
-    g, cuts = gradient, cuts_by_owner(gradient.keys, servers)
-    return [Gradient(g.keys[a:b], g.slots[a:b], g.shows[a:b], g.clicks[a:b], g.values[a:b]) for a, b in pairwise(cuts)]

@@ -1,0 +1,56 @@
+"""A synchronous step on a server: whatever the order in which trainers arrive, the same bits come of it."""
+
+from __future__ import annotations
+
+import threading
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+
+from clickline import _native
+from clickline.config.training import DenseOptimizer
+from clickline.ps.dense import Block
+from clickline.train.cluster import rounds
+from clickline.train.cluster.rounds import Rounds, share
+from clickline.train.sparse import Gradient
+
+TRAINERS = 3  # two would not do: a + b is b + a to the last bit
+
+
+def gradient_of(rank: int) -> tuple[Gradient, np.ndarray]:
+    draw = np.random.default_rng(rank)
+    keys = np.arange(1, 200, dtype=np.uint64)
+    keys = keys[np.argsort(keys * np.uint64(0x9E3779B97F4A7C15))]
+    ones, values = np.ones(len(keys), np.float32), draw.normal(size=(len(keys), 4)).astype(np.float32)
+    return Gradient(keys, np.zeros(len(keys), np.uint16), ones, ones, values), draw.normal(size=500).astype(np.float32)
+
+
+def learned(order: tuple[int, ...]) -> tuple[bytes, bytes]:
+    """What table and block are after one step to which trainers come in this order."""
+    table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
+    block = Block(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    step = Rounds([table], block, generation=1)
+    step.begin(range(TRAINERS))
+    threads = []
+    for count, rank in enumerate(order, 1):
+        sparse, dense = gradient_of(rank)
+        facts = {"generation": 1, "rank": rank, "step": 0, "weight": 1.0 + rank, "tick": 0}
+        threads.append(threading.Thread(target=step.contribute, args=(facts, share([sparse], dense))))
+        threads[-1].start()
+        while count < TRAINERS and len(step._shares) < count:
+            threads[-1].join(0.001)
+    for thread in threads:
+        thread.join()
+    return table.rows(table.keys()).tobytes(), block.values.numpy().tobytes()
+
+
+def test_the_order_of_arrival_changes_no_bit() -> None:
+    assert len({learned(order) for order in permutations(range(TRAINERS))}) == 1
+
+
+def test_merged_as_they_come_the_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the test above can fail: without the order of ranks there is more than one outcome."""
+    monkeypatch.setattr(rounds, "sorted", list, raising=False)
+    assert len({learned(order) for order in permutations(range(TRAINERS))}) > 1
