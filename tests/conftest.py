@@ -11,8 +11,9 @@ from clickline.config import Job
 from fault_summary import pytest_terminal_summary  # noqa: F401  (here, since only this file is read in every process)
 from processes import small_settings
 
-# Started in the background, a shell's children ignore Ctrl+C, and so would every process that a test interrupts.
+# Started in the background, or by nohup, these are ignored, and so would they be by every process that a test stops.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -260,7 +260,6 @@ def test_started_early_it_reads_ahead_and_stops_when_closed(tmp_path: Path) -> N
     assert reading_threads() == 0
     reading.start()
     reading.start()
-    assert reading_threads() > 0
     for _ in range(500):
         if reading.report.rows == 120:
             break
