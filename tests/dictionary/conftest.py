@@ -18,7 +18,9 @@ Write = Callable[..., Dictionary]
 def write(tmp_path: Path) -> Write:
     """Writes rows, those of the buckets only, and opens them; row_bytes 0 is for values of any size."""
 
-    def write(rows: Rows, *, row_bytes: int = 4, first: int = 0, last: int = 4096, name: str | None = None) -> Dictionary:
+    def write(
+        rows: Rows, *, row_bytes: int = 4, first: int = 0, last: int = 4096, name: str | None = None
+    ) -> Dictionary:
         mine = {key: value for key, value in rows.items() if first <= bucket_of(key) < last}
         kept = {key: value for key, value in mine.items() if value is not None}
         joined = np.frombuffer(b"".join(kept.values()), np.uint8)

@@ -39,7 +39,9 @@ def latest(versions: list[dict[int, bytes | None]]) -> dict[int, bytes | None]:
 
 @often
 @given(st.lists(DELTA, min_size=1, max_size=5))
-def test_a_base_and_deltas_are_one_full_base(write: Any, tmp_path: Path, versions: list[dict[int, bytes | None]]) -> None:
+def test_a_base_and_deltas_are_one_full_base(
+    write: Any, tmp_path: Path, versions: list[dict[int, bytes | None]]
+) -> None:
     layers = [write(version, name=f"layer{i}") for i, version in enumerate(versions)]
     rows = latest(versions)
     alive = {key: value for key, value in rows.items() if value is not None}
