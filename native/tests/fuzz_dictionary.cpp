@@ -38,7 +38,8 @@ void put(std::string &bytes, size_t at, T value) {
 }
 
 void mutate(std::string &bytes, std::mt19937_64 &random) {
-  const uint64_t numbers[] = {0, 1, 0x7FFFFFFF, 0xFFFFFFFF, uint64_t{1} << 32, uint64_t{1} << 61, ~uint64_t{0}, bytes.size()};
+  const uint64_t numbers[] = {0, 1, 0x7FFFFFFF, 0xFFFFFFFF, uint64_t{1} << 32, uint64_t{1} << 61, ~uint64_t{0},
+                              bytes.size()};
   const size_t at = bytes.empty() ? 0 : random() % (random() % 2 ? bytes.size() : std::min<size_t>(bytes.size(), 128));
   switch (random() % 8) {
     case 0: case 1: put(bytes, at, static_cast<char>(random())); break;
