@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, data, importing
+from clickline.cli import checkpoint, data, importing, rows
 from clickline.cli.capacity import capacity
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
@@ -84,6 +84,7 @@ app.command()(fileserver)
 app.add_typer(checkpoint.app, name="checkpoint")
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
+app.add_typer(rows.app, name="rows")
 app.command()(validate)
 app.command()(explain)
 app.command()(capacity)
