@@ -71,7 +71,9 @@ def test_ranges_that_cannot_be_had_are_refused(client: httpx.Client, asked: str)
     assert (answer.status_code, answer.headers["content-range"]) == (416, "bytes */4096")
 
 
-@pytest.mark.parametrize("asked", ["lines=0-1", "bytes=a-b", "bytes=5-2", "bytes=", "bytes=-", "bytes=1" + "0" * 40 + "-"])
+@pytest.mark.parametrize(
+    "asked", ["lines=0-1", "bytes=a-b", "bytes=5-2", "bytes=", "bytes=-", "bytes=1" + "0" * 40 + "-"]
+)
 def test_what_is_no_range_is_ignored(client: httpx.Client, asked: str) -> None:
     assert client.get(PATH, headers={"Range": asked}).content == FEATURE
 
@@ -205,9 +207,9 @@ def test_where_it_cannot_listen_or_serve_is_said_at_once(root: Path, server: Fil
 
 
 def still_open(path: Path) -> bool:
-    for number in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            if os.readlink(f"/proc/self/fd/{number}") == str(path):
+            if descriptor.readlink() == path:
                 return True
         except OSError:
             continue
