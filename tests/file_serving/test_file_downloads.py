@@ -112,6 +112,19 @@ def test_a_large_file_does_not_wait_for_its_checksum(root: Path) -> None:
         assert sample(client, "clickline_files_digests") == 1
 
 
+def test_a_checksum_under_way_is_shared_and_does_not_hold_up_the_end(root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.truncate(1 << 40)  # hours of hashing
+    begun = time.monotonic()
+    with FileServer(root, checksum_wait=0.0) as server, httpx.Client(base_url=server.address) as client:
+        for _ in range(3):
+            answer = client.get("/huge", headers={"Range": "bytes=0-9"})
+            assert (answer.content, answer.headers.get("x-checksum-sha256")) == (bytes(10), None)
+        assert len(server._digests._pending) == 1
+    assert time.monotonic() - begun < 20
+    assert not still_open(root / "huge")
+
+
 def test_a_known_checksum_need_not_be_computed(root: Path) -> None:
     with FileServer(root) as server, httpx.Client(base_url=server.address) as client:
         server.remember("slot.conf", "ab" * 32)

@@ -11,13 +11,14 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from clickline.publish.serving_files import OpenFile
 
 _CHUNK = 1 << 20
 _THREADS = 1  # a file server that hashes on all cores would not serve
+_MOST_PENDING = 256  # each holds a file open
 Identity = tuple[str, str]
 
 
@@ -40,7 +41,7 @@ class Digests:
             if identity in self._known:
                 self._known.move_to_end(identity)
                 return self._known[identity]
-            if self._stopping:
+            if self._stopping or (identity not in self._pending and len(self._pending) >= _MOST_PENDING):
                 return None
             if identity not in self._pending:
                 # A descriptor of its own: the request may be over before the digest is.
@@ -53,7 +54,7 @@ class Digests:
         try:
             await asyncio.wait_for(waiter, wait)
             return pending.result(0)
-        except (TimeoutError, OSError, EOFError, CancelledError):
+        except (TimeoutError, OSError, EOFError):
             return None
 
     def remember(self, file: OpenFile, sha256: str) -> None:
