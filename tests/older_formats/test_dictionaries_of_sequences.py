@@ -77,6 +77,7 @@ def test_bad_rows_make_no_dictionary(
     assert [item.name for item in tmp_path.iterdir()] == ["seq"]
 
 
+@pytest.mark.heavy
 def test_one_bad_file_of_many_is_enough(tmp_path: Path) -> None:
     (tmp_path / "base").mkdir()
     good = written([(1, b"abcd")], SYNC)
@@ -95,6 +96,7 @@ def test_deleted_keys_cannot_be_said(tmp_path: Path) -> None:
         from_dictionary(tmp_path / "dict", tmp_path / "seq")
 
 
+@pytest.mark.heavy
 def test_a_damaged_dictionary_is_not_copied(tmp_path: Path) -> None:
     rows_to_sequence(np.ones((10, 2), np.float32), tmp_path / "seq")
     to_dictionary(tmp_path / "seq", tmp_path / "dict", layout="fp32")

@@ -192,7 +192,9 @@ def test_any_transfer_conf_is_read_or_refused(lines: list[str]) -> None:
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-trees = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner))
+trees = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner), max_leaves=6
+)
 
 
 @budgeted

@@ -184,6 +184,7 @@ def test_it_cannot_be_written_by_http() -> None:
         append("http://127.0.0.1:1/done", "base", id=1, input="/x")
 
 
+@pytest.mark.heavy
 def test_the_verb_announces(tmp_path: Path) -> None:
     done = run("rows", "announce", "/data/base", "--donefile", tmp_path, "--id", "5", "--json")
     assert json.loads(done.stdout) == {"kind": "base", "id": 5, "key": 5, "input": "/data/base"}

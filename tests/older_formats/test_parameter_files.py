@@ -133,6 +133,7 @@ def test_any_file_is_read_or_refused(tmp_path: Path, good: bytes, changes: list[
         assert found.nbytes <= len(data)
 
 
+@pytest.mark.heavy
 def test_verbs_make_sequence_files_of_both(tmp_path: Path) -> None:
     (tmp_path / "v1").write_bytes(V1)
     (tmp_path / "lod").write_bytes(LOD)

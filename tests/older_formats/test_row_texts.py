@@ -99,6 +99,7 @@ def test_values_that_do_not_fit_the_text_are_refused(tmp_path: Path) -> None:
         list(to_text(tmp_path / "seq", values="fp32"))
 
 
+@pytest.mark.heavy
 def test_the_verbs_do_the_same(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("5:0.5 1.5\n")
     made = run("rows", "from-text", tmp_path / "text", "--values", "fp32", "--out", tmp_path / "seq")
