@@ -13,12 +13,13 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, data, importing
+from clickline.cli import checkpoint, data, importing, rows
 from clickline.cli.capacity import capacity
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
+from clickline.cli.fileserver import fileserver
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
 from clickline.cli.pserver import pserver
@@ -79,9 +80,11 @@ app.command()(coordinator)
 app.command()(status)
 app.command()(logs)
 app.command()(evaluate)
+app.command()(fileserver)
 app.add_typer(checkpoint.app, name="checkpoint")
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
+app.add_typer(rows.app, name="rows")
 app.command()(validate)
 app.command()(explain)
 app.command()(capacity)
