@@ -38,6 +38,7 @@ EXIT_CODES = {
     5: "model",
     6: "checkpoint",
     7: "peer",
+    8: "version",
     130: "interrupted",
 }
 
