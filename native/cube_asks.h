@@ -64,6 +64,12 @@ struct CubeClient::Batch {
   std::string_view table;
   uint64_t version = 0;
   std::vector<pollfd> polled;
+  struct Row {
+    const char *data;
+    size_t size;
+    Found status;
+  };
+  std::vector<Row> rows;  // of each unique key
   Patience patience;
   std::string no_such_table;  // what a server said, if it did
 

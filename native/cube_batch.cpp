@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "wire_client.h"
+#include "owners.h"
 
 namespace clickline {
 

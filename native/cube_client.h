@@ -105,7 +105,8 @@ class CubeClient {
   uint64_t current(Batch &batch, std::span<const uint64_t> tried);
   void see(uint64_t number, uint64_t version);
   void stop_if_closed() const;
-  Got assemble(Batch &batch, uint64_t version);
+  Got assemble(Batch &batch, std::string_view table, uint64_t version);
+  uint64_t scatter(Batch &batch, Got &got, const Ask *known);
 
   const CubeClientConfig config_;
   const uint64_t client_;

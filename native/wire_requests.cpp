@@ -76,7 +76,7 @@ void WireServer::execute(Connection &connection, Kind kind, std::string_view req
     return;
   }
   if (kind == Kind::Get) {
-    attempt([&] { getter_(request, connection.reply); });
+    attempt([&] { getter_(request, connection.reply, connection.scratch); });
     done();
     return;
   }

@@ -38,7 +38,7 @@ using Handler = std::function<void(const Peer &peer, std::string_view op, std::s
                                    const std::shared_ptr<Buffer> &memory, Buffer &reply)>;
 
 // Answers GET. What it throws becomes an ERROR: a HandlerError's text as it is.
-using Getter = std::function<void(std::string_view request, Buffer &reply)>;
+using Getter = std::function<void(std::string_view request, Buffer &reply, Buffer &scratch)>;
 
 struct ServerConfig {
   std::string address;
