@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dictionary_header.h"
@@ -60,11 +61,12 @@ class Dictionary : public std::enable_shared_from_this<Dictionary> {
 
   // Every byte: hashes of all sections, order of keys, directories, offsets, padding. Throws DictionaryError.
   void verify() const;
+  // The part of it that whoever copies values of any size in bulk needs, lest a hostile file have them copied often.
+  void verify_offsets() const;
 
  private:
   friend class Layers;
   explicit Dictionary(const DictionaryPlace &place);
-  // For positions[i] of `keys`: hits[positions[i]] becomes an index, or kNoIndex (| deleted). See dictionary_lookup.cpp.
   template <class Use>
   void visit(const uint64_t *keys, size_t count, Use use) const;
   void check_section(DictionarySection section) const;
