@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, data, importing
+from clickline.cli import checkpoint, data, importing, versions
 from clickline.cli.capacity import capacity
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
@@ -22,6 +22,8 @@ from clickline.cli.explain import explain
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
 from clickline.cli.pserver import pserver
+from clickline.cli.publish import publish
+from clickline.cli.rollback import rollback
 from clickline.cli.status import status
 from clickline.cli.train import train
 from clickline.cli.trainer import trainer
@@ -81,6 +83,9 @@ app.command()(status)
 app.command()(logs)
 app.command()(evaluate)
 app.add_typer(checkpoint.app, name="checkpoint")
+app.command()(publish)
+app.add_typer(versions.app, name="versions")
+app.command()(rollback)
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
 app.command()(validate)
