@@ -15,6 +15,7 @@ void bind_parse(nb::module_ &m);
 void bind_plan(nb::module_ &m);
 void bind_wire(nb::module_ &m);
 void bind_lane(nb::module_ &m);
+void bind_sequence(nb::module_ &m);
 void bind_dictionary(nb::module_ &m);
 void bind_cube(nb::module_ &m);
 
@@ -38,6 +39,7 @@ NB_MODULE(_native, m) {
   bind_plan(m);
   bind_wire(m);
   bind_lane(m);
+  bind_sequence(m);
   bind_dictionary(m);
   bind_cube(m);
 }

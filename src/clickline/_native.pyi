@@ -316,3 +316,36 @@ class Lane:
 
 def owner_ranges(servers: int) -> list[tuple[int, int]]:
     """Buckets [first, last) of each server."""
+
+# --- sequence ---
+class SequenceReader:
+    """A SequenceFile of the older cube, from front to back, in bounded memory. Raises DataError. See
+    docs/older-formats.md."""
+
+    def __init__(self, path: str | PathLike[str]) -> None: ...
+    def read(
+        self, records: int = 65536, max_bytes: int = ...
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]] | None:
+        """Keys, offsets (one more) and bytes of the next values; None at the end."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def sync(self) -> bytes: ...
+
+class SequenceWriter:
+    """Writes one. `sync` are the 16 bytes of its marks."""
+
+    def __init__(self, path: str | PathLike[str], *, sync: bytes) -> None: ...
+    def append(
+        self, keys: NDArray[np.uint64], values: NDArray[np.uint8], offsets: NDArray[np.uint64] | None = None
+    ) -> None:
+        """Values are [n, width], or with offsets [bytes]."""
+
+    def finish(self) -> None:
+        """On the disk, or an error."""
+
+    @property
+    def records(self) -> int: ...

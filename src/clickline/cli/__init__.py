@@ -19,6 +19,7 @@ from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
+from clickline.cli.fileserver import fileserver
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
 from clickline.cli.pserver import pserver
@@ -82,6 +83,7 @@ app.command()(coordinator)
 app.command()(status)
 app.command()(logs)
 app.command()(evaluate)
+app.command()(fileserver)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.command()(publish)
 app.add_typer(versions.app, name="versions")

@@ -1,0 +1,116 @@
+"""Running an ASGI application by itself: in a thread for as long as a `with` lasts, or until a signal comes.
+
+The socket is bound before anything else, so that the address is known at once, also for port 0, and a port that is
+taken is an error here and not in a log.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.types import Receive, Scope, Send
+
+from clickline.errors import JobError, PeerError
+
+_LARGEST_HEADERS = 32 << 10
+_MOST_CONNECTIONS = 1024
+_GRACE = 5
+_START = 10.0
+
+
+class HttpServer:
+    """Base of applications that can also run by themselves."""
+
+    def __init__(self, *, listen: str) -> None:
+        self._host, self._port = _split(listen)
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
+
+    @property
+    def address(self) -> str:
+        """With the real port."""
+        if self._socket is None:
+            raise PeerError("The server listens nowhere yet: start it first.")
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def bind(self) -> None:
+        """Take the port. Connections wait until the server runs."""
+        if self._socket is not None:
+            return
+        try:
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, protocol, _, place = found[0]
+            listener = socket.socket(family, kind, protocol)
+            try:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(place)
+                listener.listen(1024)
+            except BaseException:
+                listener.close()
+                raise
+        except OSError as error:
+            raise PeerError(f"Cannot listen on {self._host}:{self._port}: {error.strerror or error}.") from None
+        self._socket = listener
+        config = uvicorn.Config(
+            self,
+            http="h11",  # the one whose limit on headers can be set
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=_LARGEST_HEADERS,
+            timeout_graceful_shutdown=_GRACE,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM, of which the first is raised again at the end. Main thread."""
+        self.bind()
+        assert self._server is not None and self._socket is not None  # noqa: S101
+        self._server.run(sockets=[self._socket])
+
+    def __enter__(self) -> Self:
+        self.bind()
+        assert self._server is not None  # noqa: S101
+        self._thread = threading.Thread(target=self.run, name=f"http {self.address}", daemon=True)
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(_START / 0.005)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waited.wait(0.005)
+        if not self._server.started:
+            raise PeerError(f"The server at {self.address} did not start.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop and wait for it."""
+        if self._thread is not None and self._server is not None:
+            self._server.should_exit = True
+            self._thread.join(2 * _GRACE)
+            self._thread = None
+        if self._socket is not None:
+            self._socket.close()
+
+
+def _split(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise JobError(f"'{listen}' is no address to listen on; write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
+    return host.strip("[]"), int(port)
