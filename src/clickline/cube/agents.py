@@ -316,7 +316,7 @@ class AgentProcess:
         self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
         self.stopped = threading.Event()
         if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.url})
+            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
 
     def wait(self) -> None:
         while not self.stopped.wait(3600.0):

@@ -72,7 +72,12 @@ def compact(shelf: Shelf, version: int) -> bool:
             shelf.replace(version)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    log.info("version %d is one layer now, was %d; %.3f s", version, max(map(len, layers.values())), time.perf_counter() - began)
+    log.info(
+        "version %d is one layer now, was %d; %.3f s",
+        version,
+        max(map(len, layers.values())),
+        time.perf_counter() - began,
+    )
     return True
 
 

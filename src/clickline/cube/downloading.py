@@ -129,7 +129,9 @@ def _check_room(part: Path, total: int, start: int, limits: Limits, url: str) ->
         raise VersionError(f"{url}: has {total} bytes; at most {limits.largest} are accepted")
     free = shutil.disk_usage(part.parent).free
     if total - start > free - _SPARE:
-        raise VersionError(f"{url}: {total - start} bytes are to come, {part.parent} has room for {max(0, free - _SPARE)}")
+        raise VersionError(
+            f"{url}: {total - start} bytes are to come, {part.parent} has room for {max(0, free - _SPARE)}"
+        )
 
 
 def _hashes(path: Path, *, md5: bool) -> dict[str, object]:

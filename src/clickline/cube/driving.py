@@ -139,7 +139,9 @@ class Driver(threading.Thread):
     def _note_ready(self, goal: Goal) -> None:
         version = goal.prepare or 0
         if self.instance.version != version or self.instance.state not in ("Enabling", "Enable_Succ"):
-            self.instance.enter("Reload_Succ" if self.instance.has_loaded(version) else "Download_Succ", version=version)
+            self.instance.enter(
+                "Reload_Succ" if self.instance.has_loaded(version) else "Download_Succ", version=version
+            )
 
     def _look(self) -> None:
         """Ask the server where it stands, through its agent."""

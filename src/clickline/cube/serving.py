@@ -85,7 +85,7 @@ class CubeProcess:
         self._tidying.wake()
 
     def where(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.url if self.web else None}
+        return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.address if self.web else None}
 
     def wait(self) -> None:
         while not self.stopped.wait(3600.0):
@@ -166,7 +166,9 @@ class CubeProcess:
             if found["number"] > number:
                 log.warning(
                     "%s has switch %d, we stopped at %d: not serving before we are brought up to date",
-                    address, found["number"], number,
+                    address,
+                    found["number"],
+                    number,
                 )
                 return False
         return True

@@ -36,6 +36,7 @@ class Native(Protocol):
     """What answers readers."""
 
     def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
+    def replace(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
     def switch(self, version: int, number: int) -> None: ...
     def drop(self, version: int) -> None: ...
 
@@ -53,7 +54,15 @@ class Shelf:
     """Safe to use from any thread: changes go one after the other, `view` is replaced as a whole."""
 
     def __init__(
-        self, directory: Path, native: Native, *, name: str, shard: int, shards: int, keep: int = 3, memory: bool = False
+        self,
+        directory: Path,
+        native: Native,
+        *,
+        name: str,
+        shard: int,
+        shards: int,
+        keep: int = 3,
+        memory: bool = False,
     ) -> None:
         if keep < 1:
             raise VersionError(f"keep is {keep}; at least the version in service must be kept")
@@ -244,9 +253,11 @@ class Shelf:
 
     def replace(self, version: int) -> None:
         """Read a loaded version, and those built on it, from what lies there now: the rows are the same."""
+        if not hasattr(self._native, "replace"):  # then the next version that is loaded begins with what lies there
+            return
         with self.lock:
             for one in [one for one in self._loaded if one >= version]:
-                self._put(one)
+                self._put(one, again=True)
                 if one == self.view.version:
                     self.view = View(one, self.view.number, self._loaded[one][1])
             self._forget_unused()
@@ -256,10 +267,10 @@ class Shelf:
         with self.lock:
             return self._layers(self.chain(version))
 
-    def _put(self, version: int) -> None:
+    def _put(self, version: int, *, again: bool = False) -> None:
         chain = self.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
-        self._native.load(version, tables)
+        (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
     def _open(self, chain: list[Shard], *, verify: bool) -> dict[Path, dict[str, _native.Dictionary]]:

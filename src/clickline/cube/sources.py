@@ -45,8 +45,8 @@ class Source(Protocol):
     def stamp(self) -> Hashable:
         """Changes when there may be something new, if that can be told cheaply; None if not."""
 
-    def chain(self) -> list[Step]:
-        """From a base to the version to be served; empty while there is none."""
+    def chain(self, version: int | None = None) -> list[Step]:
+        """From a base to the version to be served, or to the one that is named; empty while there is none."""
 
     def rows(self, step: Step, *, scratch: Path) -> Rows:
         """A version's row files, on this machine."""
@@ -67,14 +67,14 @@ class PublishedSource:
             return "none"
         return (found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def chain(self) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[Step]:
         donefile = read_donefile(self._store)
-        serving = donefile.serving
+        serving = donefile.serving if version is None else version
         if serving is None:
             return []
-        if self._bases_only:
+        if self._bases_only and version is None:
             bases = [entry.version for entry in donefile.entries.values() if entry.kind == "base"]
-            serving = max((version for version in bases if version <= serving), default=None)
+            serving = max((each for each in bases if each <= serving), default=None)
             if serving is None:
                 return []
         entries = donefile.chain(serving, where=self._store.shown(DONEFILE))

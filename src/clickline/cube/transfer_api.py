@@ -89,7 +89,9 @@ class Telling:
         told = []
         for one in transfer.instances:
             step = steps.get(one.version)
-            facts = {} if step is None else {"mode": step.mode, "depend": str(step.base), "id": step.id, "key": step.key}
+            facts = (
+                {} if step is None else {"mode": step.mode, "depend": str(step.base), "id": step.id, "key": step.key}
+            )
             found = one.to_dict(name=transfer.plan.name, step=facts)
             made = step and find_build(transfer.plan.output, step.base, step.version)
             told.append({**found, "builded_time": int(made.facts["time"]) if made else found["builded_time"]})
@@ -257,7 +259,10 @@ def _metrics(transfer: Transfer) -> bytes:
         "version": ("The version in service", current.version if current else 0),
         "switch": ("Number of the last switch", transfer.ledger.number),
         "instances": ("Servers that there should be", len(instances)),
-        "instances_in_trouble": ("Servers that are dead or failing", sum(o.trouble_since is not None for o in instances)),
+        "instances_in_trouble": (
+            "Servers that are dead or failing",
+            sum(o.trouble_since is not None for o in instances),
+        ),
         "problem": ("1: the newest version cannot be delivered", int(bool(transfer.problem))),
     }
     for name, (text, value) in gauges.items():

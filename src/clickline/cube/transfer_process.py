@@ -7,13 +7,12 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from starlette.staticfiles import StaticFiles
-
 from clickline.cube.sources import Source
 from clickline.cube.states import write_state
 from clickline.cube.transfer_api import transfer_app
 from clickline.cube.transferring import Transfer, TransferPlan
 from clickline.cube.webserving import Guard, WebServer
+from clickline.publish.fileserver import FileServer
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class TransferProcess:
     def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
         guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
-        files = StaticFiles(directory=plan.output)
+        self._files = FileServer(plan.output)
         self._base = ""
         self.transfer = Transfer(plan, source, token=place.token, url=self._url)
-        app = transfer_app(self.transfer, guard=guard, files=files, wget_port=place.wget_port)
+        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=place.wget_port)
         self.web = WebServer(app, host=place.host, port=place.port)
         self._files_web = None
         if place.wget_port and place.wget_port != self.web.port:
@@ -51,7 +50,7 @@ class TransferProcess:
         self.stopped = threading.Event()
         self.transfer.start()
         if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.url})
+            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
 
     def _url(self, name: str) -> str:
         return f"{self._base}/{name}"
@@ -64,4 +63,5 @@ class TransferProcess:
         self.web.close()
         if self._files_web is not None:
             self._files_web.close()
+        self._files.close()
         self.transfer.close()

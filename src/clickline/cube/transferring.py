@@ -227,7 +227,9 @@ class Transfer:
         scratch = self.plan.scratch / "incoming"
         rows = self._source.rows(step, scratch=scratch)
         reach("transfer.fetched")
-        made = build(rows, out=self.plan.output, name=self.plan.name, shards=self.plan.shards, threads=self.plan.threads)
+        made = build(
+            rows, out=self.plan.output, name=self.plan.name, shards=self.plan.shards, threads=self.plan.threads
+        )
         shutil.rmtree(scratch, ignore_errors=True)
         return made
 

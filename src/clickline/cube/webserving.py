@@ -10,47 +10,33 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-import socket
-import threading
 from typing import Any
 
-import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from clickline.errors import JobError, PeerError
+from clickline.errors import JobError
+from clickline.publish.serving_http import HttpServer
 
 OK, WRONG_PATH, WRONG_REQUEST, FAILED = "0", "2", "10", "255"
 BODY_LIMIT = 1 << 20
-_READY_WITHIN = 10.0
 
 
-class WebServer:
-    """Serves `app` from the moment it is made until it is closed. Main thread or not."""
+class WebServer(HttpServer):
+    """Serves `app` from the moment it is made until it is closed."""
 
     def __init__(self, app: ASGIApp, *, host: str, port: int) -> None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            self._socket = socket.create_server((host, port), family=family, backlog=256)
-        except OSError as error:
-            raise PeerError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-        self.host, self.port = host, int(self._socket.getsockname()[1])
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self.port}"
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1, log_config=None
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="clickline-http", daemon=True
-        )
-        self._thread.start()
+        super().__init__(listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        self._app = app
+        self.__enter__()
 
-    def close(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(_READY_WITHIN)
-        self._socket.close()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
 
 class Guard:
@@ -97,9 +83,7 @@ def envelope(success: str, message: str, data: Any = "", *, status: int = 200, *
 
 
 def unauthorised() -> JSONResponse:
-    return envelope(
-        FAILED, "this needs the token: Authorization: Bearer …", status=401
-    )
+    return envelope(FAILED, "this needs the token: Authorization: Bearer …", status=401)
 
 
 def wrong_path(request: Request, api_list: list[str]) -> JSONResponse:
