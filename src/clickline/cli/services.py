@@ -19,7 +19,7 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     from clickline.launch.logs import set_up
 
     set_up(role, rank)
-    _be_quiet("httpx", "httpcore")
+    _be_quiet("httpx", "httpcore", "uvicorn")
     with stopped_by_signals():
         service = None
         try:

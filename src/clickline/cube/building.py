@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from clickline import _native
-from clickline.cube.shardfiles import FORMAT, build_name, part_name, write_tar
+from clickline.cube.shardfiles import FORMAT, build_name, owned_buckets, part_name, write_tar
 from clickline.cube.states import sync_directory, write_state
 from clickline.errors import VersionError
 from clickline.failpoints import reach
-from clickline.ps.tables import owned_buckets
 
 log = logging.getLogger("clickline.cube")
 BUILD = "build.json"
@@ -179,7 +178,7 @@ def _cut(
 ) -> dict[str, Any]:
     """A shard's keys of one table."""
     path = aside / f"part{shard}.{table}.dict"
-    first, last = owned_buckets(part=shard, parts=shards)
+    first, last = owned_buckets(shard, shards)
     facts: dict[str, Any] = dict(
         _native.merge_dictionaries(
             str(path), list(layers), first_bucket=first, last_bucket=last, keep_deleted=rows.kind == "delta"
@@ -216,7 +215,7 @@ def _pack(
 
 
 def _write_meta(out: Path, facts: dict[str, Any]) -> None:
-    """What the older builder told: sizes that its index (16 bytes a key) and data (4 bytes before a value) would have."""
+    """What the older builder told: how large its index (16 bytes a key) and data (4 before each value) would be."""
     for shard, part in enumerate(facts["files"].values()):
         path = out / META / f"{facts['version']}_{facts['base']}_{shard}_0.json"
         write_state(path, meta_of(part))

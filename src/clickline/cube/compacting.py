@@ -13,12 +13,11 @@ import threading
 import time
 
 from clickline import _native
-from clickline.cube.shardfiles import FACTS, FORMAT
+from clickline.cube.shardfiles import FACTS, FORMAT, owned_buckets
 from clickline.cube.shelves import COMPACT, Shelf
 from clickline.cube.states import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
-from clickline.ps.tables import owned_buckets
 
 log = logging.getLogger("clickline.cube")
 LAYERS = 8
@@ -39,7 +38,7 @@ def compact(shelf: Shelf, version: int) -> bool:
     if all(len(chain) == 1 for chain in layers.values()):
         return False
     began = time.perf_counter()
-    first, last = owned_buckets(part=shelf.shard, parts=shelf.shards)
+    first, last = owned_buckets(shelf.shard, shelf.shards)
     aside = shelf.data / f".{COMPACT}{version}"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
@@ -87,13 +86,13 @@ class Compactor(threading.Thread):
     def __init__(self, shelf: Shelf) -> None:
         super().__init__(name="clickline-compactor", daemon=True)
         self._shelf = shelf
-        self._wake, self._stop = threading.Event(), threading.Event()
+        self._wake, self._ending = threading.Event(), threading.Event()
 
     def wake(self) -> None:
         self._wake.set()
 
     def close(self) -> None:
-        self._stop.set()
+        self._ending.set()
         self._wake.set()
         self.join(30.0)
 
@@ -101,7 +100,7 @@ class Compactor(threading.Thread):
         while True:
             self._wake.wait()
             self._wake.clear()
-            if self._stop.is_set():
+            if self._ending.is_set():
                 return
             try:
                 self._shelf.trim()

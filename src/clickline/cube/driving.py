@@ -1,4 +1,4 @@
-"""One thread for each instance, which brings it to where it should be, whatever it was doing or however long it was gone.
+"""One thread for each instance, which brings it to where it should be, however long it was gone.
 
 The driver is given a goal, not a list of commands: what is to be in service, and what is to be prepared. It asks the
 server where it stands and does what is missing, so that a server which comes back after hours, or which lost its disk,

@@ -1,8 +1,9 @@
-"""`seek`, the older read: keys of one table to values, straight from the version in service; and what is counted of it."""
+"""`seek`, the older read: keys of one table to values of the version in service; and what is counted of it."""
 
 from __future__ import annotations
 
 import base64
+import itertools
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def values_of(table: _native.Layers, keys: NDArray[np.uint64]) -> tuple[NDArray[
     status, offsets, content = table.lookup_values(keys)
     whole = content.tobytes()
     bounds = offsets.tolist()
-    return status, [whole[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return status, [whole[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def _table(view: View, wanted: Any) -> str:

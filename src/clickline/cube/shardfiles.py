@@ -58,6 +58,11 @@ class Shard:
         return None if parent is None else int(parent)
 
 
+def owned_buckets(shard: int, shards: int) -> tuple[int, int]:
+    """A shard's buckets, [first, last)."""
+    return _native.owner_ranges(shards)[shard]
+
+
 def part_name(name: str, shard: int) -> str:
     return f"{name}_part{shard}.tar"
 

@@ -233,7 +233,7 @@ class Shelf:
                 shutil.rmtree(path)
 
     def trim(self) -> list[int]:
-        """Keep the last K versions that were in service and what came after; drop and delete what none of them needs."""
+        """Keep the last versions that were in service and what came after; delete what none of them needs."""
         with self.lock:
             kept = set(self._kept()) | {version for version in self._loaded if version > self.view.version}
             dropped = [version for version in self._loaded if version not in kept]

@@ -1,4 +1,4 @@
-"""State that outlives a process: one JSON file, replaced as a whole, so that a reader finds the old one or the new one."""
+"""State that outlives a process: one JSON file, replaced as a whole: a reader finds the old one or the new one."""
 
 from __future__ import annotations
 
