@@ -44,10 +44,10 @@ def test_rows_come_in_the_order_of_the_keys(tmp_path: Path, serve: Serve, connec
     np.testing.assert_array_equal(rows[~found], 0)
     counts = client.counts()
     assert counts["keys"] == len(wanted)
-    assert counts["unique_keys"] == 302
+    assert counts["unique_keys"] == 303
     assert counts["missing"] == 2
     assert all(requests >= 1 for requests in counts["requests"])
-    assert sum(server.counts()["keys"] for server in servers) == 302
+    assert sum(server.counts()["keys"] for server in servers) == 303
 
 
 def test_only_shards_that_own_keys_are_asked(tmp_path: Path, serve: Serve, connect: Connect) -> None:
