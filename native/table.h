@@ -61,6 +61,8 @@ struct TableMemory {
   uint64_t rows, waiting, payload_bytes_per_row, total_bytes, index_bytes, waiting_bytes;
 };
 
+struct DictionaryFacts;
+
 class Table {
  public:
   static constexpr uint32_t kMaxDim = 4096;
@@ -109,6 +111,9 @@ class Table {
   // Adds the rows of the buckets first <= b < last, which must be empty so far. All of it or, if it throws,
   // nothing.
   void load(const std::string &path, uint32_t first_bucket, uint32_t last_bucket);
+  // The weights of the rows in these buckets, see docs/reference/dictionary-format.md. dtype: a DictionaryType.
+  DictionaryFacts write_dictionary(const std::string &path, uint32_t dtype, uint32_t first_bucket,
+                                   uint32_t last_bucket, int threads) const;
 
  private:
   friend class TableWriter;

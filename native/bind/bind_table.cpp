@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 
+#include "dictionary_write.h"
 #include "gil.h"
 #include "table.h"
 #include "table_header.h"
@@ -237,6 +238,21 @@ void bind_table(nb::module_ &m) {
             t.load(path.string(), first, last);
           }, nb::arg("path"), nb::arg("first_bucket") = 0, nb::arg("last_bucket") = kBuckets,
           nb::call_guard<clickline::bind::NoGil>())
+      .def("write_dictionary", [](const Table &t, const std::filesystem::path &path, uint32_t dtype, uint32_t first,
+                                  uint32_t last, int threads) {
+            DictionaryFacts facts;
+            {
+              clickline::bind::NoGil release;
+              facts = t.write_dictionary(path.string(), dtype, first, last, threads);
+            }
+            nb::dict result;
+            result["count"] = facts.count;
+            result["deleted"] = facts.deleted;
+            result["bytes"] = facts.bytes;
+            result["sha256"] = facts.sha256;
+            return result;
+          }, nb::arg("path"), nb::kw_only(), nb::arg("dtype"), nb::arg("first_bucket") = 0,
+          nb::arg("last_bucket") = kBuckets, nb::arg("threads") = 1)
       .def("__len__", &Table::size, nb::call_guard<clickline::bind::NoGil>())
       .def_prop_ro("step", &Table::step)
       .def_prop_ro("dim", [](const Table &t) { return t.layout().dim; })

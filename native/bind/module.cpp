@@ -15,6 +15,7 @@ void bind_parse(nb::module_ &m);
 void bind_plan(nb::module_ &m);
 void bind_wire(nb::module_ &m);
 void bind_lane(nb::module_ &m);
+void bind_dictionary(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -36,4 +37,5 @@ NB_MODULE(_native, m) {
   bind_plan(m);
   bind_wire(m);
   bind_lane(m);
+  bind_dictionary(m);
 }
