@@ -34,10 +34,10 @@ def test_a_network_that_predicts_otherwise_is_refused(
     def wrong(learner: Learner) -> bytes:
         with torch.no_grad(), learner.average.in_place():
             for parameter in learner.model.parameters():
-                parameter += 0.01
+                parameter.add_(0.01)
             content = export(learner)
             for parameter in learner.model.parameters():
-                parameter -= 0.01
+                parameter.sub_(0.01)
         return content
 
     monkeypatch.setattr(publishing, "export", wrong)

@@ -73,7 +73,7 @@ def test_a_manifest_tells_where_the_version_came_from(filled: Store, training: T
     assert manifest.training["auc"] == manifest.training["figures"]["test"]["auc"] > 0.5
     assert len(manifest.training["job_digest"]) == 64
     assert manifest.parity["max_difference"] <= 1e-5
-    assert manifest.inputs["embedding"]["shape"] == ["batch", 26, 4]
+    assert manifest.inputs["embedding"]["shape"] == ["batch", 39, 4]
     assert manifest.outputs["probability"]["labels"] == ["label"]
     assert [one["serving"] for one in list_versions(filled)] == [False, False, True]
 
