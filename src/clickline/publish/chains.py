@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,7 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
     done = donefiles.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
     manifests = [read_manifest(store, entry) for entry in entries]
-    for parent, child in zip(manifests, manifests[1:], strict=False):
+    for parent, child in pairwise(manifests):
         check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
     with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
         layers: dict[str, list[_native.Dictionary]] = {}
@@ -97,8 +98,8 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
                         open_dictionary(path, facts, shown=store.shown(f"{folder}/{file}"))
                     )
         last = manifests[-1]
-        place = [_local(store, last, file, Path(scratch)) for file in (last.network, last.sample)][0].parent
-        yield Chain(manifests, layers, place)
+        _local(store, last, last.sample, Path(scratch))
+        yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent)
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:

@@ -96,12 +96,12 @@ class Network:
         """One output for the rows that are fed."""
         for name in feeds:
             if name not in self.inputs:
-                raise VersionError(_unknown("an input", name, self.inputs))
+                raise VersionError(_unknown("input", name, self.inputs))
         for name in self.inputs:
             if name not in feeds:
                 raise VersionError(f"input {name!r} is not fed; the network needs: {', '.join(self.inputs)}")
         if fetch not in self.outputs:
-            raise VersionError(_unknown("an output", fetch, self.outputs))
+            raise VersionError(_unknown("output", fetch, self.outputs))
         try:
             return np.asarray(self._session.run([fetch], dict(feeds))[0])
         except Exception as error:  # shapes and types that do not fit
@@ -115,7 +115,7 @@ def parameters(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str:
-    return f"the network has no {what.split()[-1]} {name!r};{did_you_mean(name, known)} it has: {', '.join(known)}"
+    return f"the network has no {what} {name!r};{did_you_mean(name, known)} it has: {', '.join(known)}"
 
 
 def _source_of(one: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def judge(parity: Parity, *, dtype: str, max_auc_drop: float) -> None:
 
 
 def check_again(store: Store, version: int) -> float:
-    """Predict a version's kept sample from its files; returns the largest difference from what the trainer predicted."""
+    """Predict a version's kept sample from its files; returns the largest difference from the trainer's."""
     with opened(store, version) as chain:
         manifest = chain.manifest
         try:

@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,11 @@ class Store:
 
     url: str
     """As the user wrote it."""
-    system: Any
+    system: Any = field(repr=False)
     root: str
     directory: Path | None
     """If it is a directory of this machine."""
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     """Values that no message may show."""
 
     def shown(self, name: str = "") -> str:

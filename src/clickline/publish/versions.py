@@ -97,6 +97,7 @@ def rollback(store: Store, to: int | None = None) -> tuple[int, int]:
 
 def clean(store: Store, done: Donefile) -> None:
     """Remove what dead publishers and removals have left. Only for whoever holds the lock of publishing."""
+    left = []
     for name in store.names():
         match = _DIRECTORY.fullmatch(name)
         number = int(match[1]) if match else 0
@@ -106,7 +107,9 @@ def clean(store: Store, done: Donefile) -> None:
                 "lost: restore it, or move the directory away"
             )
         if name.startswith(WRITING) or (number and number not in done.entries):
-            store.remove(name)
+            left.append(name)
+    for name in left:
+        store.remove(name)
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
