@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, cube, data, importing, versions
+from clickline.cli import checkpoint, cube, data, importing, rows, versions
 from clickline.cli.agent import agent
 from clickline.cli.build import build
 from clickline.cli.capacity import capacity
@@ -97,6 +97,7 @@ app.command()(agent)
 app.add_typer(cube.app, name="cube")
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
+app.add_typer(rows.app, name="rows")
 app.command()(validate)
 app.command()(explain)
 app.command()(capacity)

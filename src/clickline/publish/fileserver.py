@@ -27,7 +27,7 @@ from clickline.errors import JobError
 from clickline.publish.sending_files import FileResponse, describing
 from clickline.publish.serving_digests import Digests
 from clickline.publish.serving_files import NotServed, OpenFile, Root
-from clickline.publish.serving_http import HttpServer
+from clickline.publish.serving_http import LARGEST_HEADERS, HttpServer
 from clickline.publish.serving_listings import as_html, as_json
 from clickline.publish.serving_metrics import FileMetrics
 from clickline.publish.serving_ranges import NoSuchRange, range_applies, unchanged, wanted
@@ -90,6 +90,9 @@ class FileServer(HttpServer):
 
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > _LONGEST_URL:
             await _refusal(414, f"The URL has more than {_LONGEST_URL} bytes.")(scope, receive, counted)
+        elif sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
+            # Beneath us, only headers that come in several pieces are counted.
+            await _refusal(431, f"The headers have more than {LARGEST_HEADERS} bytes.")(scope, receive, counted)
         else:
             await self._app(scope, receive, counted)
 
@@ -217,5 +220,5 @@ class FileServer(HttpServer):
 
 def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
     # Whatever of a body is still to come is not wanted.
-    closing = {"Connection": "close"} if status in (401, 403, 408, 413, 414, 503) else {}
+    closing = {"Connection": "close"} if status in (401, 403, 408, 413, 414, 431, 503) else {}
     return PlainTextResponse(message + "\n", status_code=status, headers={**(headers or {}), **closing})

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from clickline.errors import JobError, PeerError
 
-_LARGEST_HEADERS = 32 << 10
+LARGEST_HEADERS = 32 << 10
 _MOST_CONNECTIONS = 1024
 _GRACE = 5
 _START = 10.0
@@ -69,7 +69,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
-            h11_max_incomplete_event_size=_LARGEST_HEADERS,
+            h11_max_incomplete_event_size=LARGEST_HEADERS,
             timeout_graceful_shutdown=_GRACE,
         )
         self._server = uvicorn.Server(config)
