@@ -1,4 +1,4 @@
-"""Published versions without a training run: stores with bases and deltas of rows that are functions of key and version."""
+"""Published versions without a training run: rows are functions of their key and the version that wrote them."""
 
 from __future__ import annotations
 

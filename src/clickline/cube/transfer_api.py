@@ -1,4 +1,4 @@
-"""Transfer's HTTP: the older status API, and what it lacked: notify, rollback, resume, health, metrics, the built files.
+"""Transfer's HTTP: the older status API, and what it lacked: notify, rollback, resume, health, metrics, the files.
 
     GET  /dict/info, /instance/status, /dict/scaler, /dict/meta_info, /dict/deploy/history
     POST /dict/meta_info/register
