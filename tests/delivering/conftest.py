@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from one_shard import OneShard
 from version_stores import VersionStore
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from version_stores import VersionStore, keys_from, rows_of
 
 from clickline import _native, failpoints
 from clickline.cube.building import build, find_build
@@ -17,7 +18,6 @@ from clickline.cube.sources import PublishedSource
 from clickline.errors import VersionError
 from clickline.publish.stores import open_store
 from processes import ENVIRONMENT, run, start
-from version_stores import VersionStore, keys_from, rows_of
 
 
 def rows_to_build(store: VersionStore, version: int, scratch: Path):
@@ -56,7 +56,7 @@ def test_going_from_two_shards_to_three_moves_only_what_must_move(store: Version
         made = build(rows_to_build(store, version, tmp_path), out=tmp_path / str(shards), name="d", shards=shards)
         for shard in range(shards):
             (place,) = read_shard(made.path / f"d_part{shard}.tar").tables.values()
-            owners.update({(shards, key): shard for key in place.open().keys().tolist()})  # noqa: SIM118
+            owners.update({(shards, key): shard for key in place.open().keys().tolist()})
     moved = sum(owners[2, key] != owners[3, key] for key in keys.tolist())
     print(f"2 to 3 shards: {moved} of {len(keys)} keys move")
     assert moved < 0.55 * len(keys)  # modulo would move two thirds
@@ -157,7 +157,16 @@ def test_a_killed_builder_leaves_a_whole_build_or_none(store: VersionStore, tmp_
         {},
         {"format": 1},
         {"format": 1, "version": 1, "base": 1, "shard": 0, "shards": 1, "name": "d", "kind": "delta", "tables": {}},
-        {"format": 1, "version": 1, "base": 1, "shard": 0, "shards": 1, "name": "d", "kind": "base", "tables": {"t": 1}},
+        {
+            "format": 1,
+            "version": 1,
+            "base": 1,
+            "shard": 0,
+            "shards": 1,
+            "name": "d",
+            "kind": "base",
+            "tables": {"t": 1},
+        },
     ],
 )
 def test_a_tar_that_does_not_fit_together_is_refused(tmp_path: Path, facts: dict[str, object]) -> None:

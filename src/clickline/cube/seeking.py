@@ -57,9 +57,9 @@ def _table(view: View, wanted: Any) -> str:
     """The table that is named, or the first by name: the older server has but one."""
     if wanted is None:
         return min(view.tables)
-    if wanted not in view.tables:
+    if not isinstance(wanted, str) or wanted not in view.tables:
         raise ValueError(f"no table {wanted!r}; tables: {', '.join(sorted(view.tables))}")
-    return str(wanted)
+    return wanted
 
 
 def _keys(given: Any) -> NDArray[np.uint64]:
