@@ -349,6 +349,7 @@ class SequenceWriter:
 
     @property
     def records(self) -> int: ...
+
 # --- cube ---
 class CubeServer:
     """Answers GET from dictionaries, without Python, and CALL by a Python function. See docs/reference/wire.md."""

@@ -49,15 +49,9 @@ def test_agent_checks_clears_pops_and_rolls_back(shard: OneShard) -> None:
     assert shard.command("clear", other) == DONE
     assert not (shard.deploy / "data" / str(other)).exists()
     assert shard.command("check", other)["success"] == "255"
-    assert (
-        shard.command("clear", one)
-        == {
-            "success": "255",
-            "message": f"VersionError: version {one} is in service and cannot be dropped",
-            "data": "",
-        }
-        or "in service" in shard.command("clear", one)["message"]
-    )
+    refused = shard.command("clear", one)
+    assert refused["success"] == "255"
+    assert f"version {one} is in service and cannot be dropped" in refused["message"]
 
 
 def test_a_refused_enable_is_no_success(shard: OneShard) -> None:
@@ -97,7 +91,6 @@ def test_no_command_leaves_the_deploy_path(shard: OneShard, change: dict[str, ob
     version = shard.store.base(keys_from(1, 10))
     filled = {key: str(value).replace("{deploy}", str(shard.deploy)) if isinstance(value, str) else value
               for key, value in change.items()}  # fmt: skip
-    before = sorted(shard.directory.rglob("*"))
     body = {**shard.body("download", version), **filled}
     before = sorted(path for path in shard.directory.rglob("*"))
     answer = shard.http.post(f"{shard.agent.web.address}/agent/cmd", json=body).json()

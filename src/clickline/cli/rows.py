@@ -74,7 +74,9 @@ def from_v1(
     source: Annotated[Path, typer.Argument(metavar="PARAMETER", help="A v1 parameter file: pass-NNNNN/NAME.")],
     out: Out,
     dim: Annotated[int, typer.Option("--dim", min=1, help="Numbers per row.", show_default=False)],
-    layout: Annotated[Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")] = "fp32",
+    layout: Annotated[
+        Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")
+    ] = "fp32",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +95,9 @@ def from_v1(
 def from_tensor(
     source: Annotated[Path, typer.Argument(metavar="PARAMETER", help="A LoDTensor file of two dimensions.")],
     out: Out,
-    layout: Annotated[Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")] = "fp32",
+    layout: Annotated[
+        Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")
+    ] = "fp32",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -151,7 +155,8 @@ def announce(
         int | None, typer.Option("--id", min=0, help="Seconds since 1970 if not given.", show_default=False)
     ] = None,
     patch_of: Annotated[
-        int | None, typer.Option("--patch-of", min=0, help="Id of the base; without it, this is one.", show_default=False)
+        int | None,
+        typer.Option("--patch-of", min=0, help="Id of the base; without it, this is one.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

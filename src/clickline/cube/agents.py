@@ -135,7 +135,7 @@ class Agent:
 
     def cube_status(self, name: str) -> dict[str, Any]:
         """What the server says of itself. Raises PeerError."""
-        with self._server(name, {}, patience=1.0) as server:
+        with self._server(name, {}, patience=0.1) as server:
             found: dict[str, Any] = server.call("status")
         return found
 

@@ -130,7 +130,11 @@ def _make(rows: Rows, aside: Path, *, name: str, shards: int, threads: int) -> d
         }
         reach("builder.checked")
         jobs = [(table, shard) for shard in range(shards) for table in opened]
-        cut = dict(zip(jobs, pool.map(lambda job: _cut(opened[job[0]], rows, aside, job[0], job[1], shards), jobs), strict=True))
+        cut = dict(
+            zip(
+                jobs, pool.map(lambda job: _cut(opened[job[0]], rows, aside, job[0], job[1], shards), jobs), strict=True
+            )
+        )
         reach("builder.cut")
         parts = list(pool.map(lambda shard: _pack(rows, aside, name, shard, shards, cut), range(shards)))
         reach("builder.packed")

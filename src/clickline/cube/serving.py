@@ -159,7 +159,9 @@ class CubeProcess:
         _, number = self.shelf.noted
         for address in self.shelf.peers:
             try:
-                with Commands(address, name=self.place.name, token=self.place.token, patience=_ASK_PEERS) as peer:
+                with Commands(
+                    address, name=self.place.name, token=self.place.token, patience=0.0, deadline=_ASK_PEERS
+                ) as peer:
                     found = peer.call("status")
             except PeerError:
                 continue
@@ -175,9 +177,12 @@ class CubeProcess:
 
 
 class Commands:
-    """A way to tell a cube server something."""
+    """A way to tell a cube server something.
 
-    def __init__(self, address: str, *, name: str, token: bytes, patience: float = 5.0) -> None:
+    A server that cannot be reached is tried again for `patience` seconds; one that was reached has `deadline` seconds.
+    """
+
+    def __init__(self, address: str, *, name: str, token: bytes, patience: float = 5.0, deadline: float = 5.0) -> None:
         self._lane = _native.Lane(
             [address],
             token=token,
@@ -185,7 +190,7 @@ class Commands:
             name="agent",
             client=int.from_bytes(os.urandom(8), "little"),
             lane=0,
-            deadline=max(patience, 0.1),
+            deadline=deadline,
             retry_for=patience,
         )
 
