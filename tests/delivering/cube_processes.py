@@ -119,15 +119,16 @@ class CubeProcesses:
     def await_version(self, version: int) -> None:
         eventually(lambda: self.serving() == version, what=f"version {version} in service")
 
+    def all_serve(self, version: int) -> bool:
+        """Whether every server serves it, those that were left behind as well."""
+        with suppress(httpx.HTTPError):
+            wanted = ("Enable_Succ", str(version))
+            told = self.get("/instance/status")
+            return self.serving() == version and all((one["status"], one["version"]) == wanted for one in told)
+        return False
+
     def await_all(self, version: int) -> None:
-        """Until every server serves it, those that were left behind as well."""
-        self.await_version(version)
-        eventually(
-            lambda: all(
-                (one["status"], one["version"]) == ("Enable_Succ", str(version)) for one in self.get("/instance/status")
-            ),
-            what=f"version {version} on all servers",
-        )
+        eventually(lambda: self.all_serve(version), what=f"version {version} on all servers")
 
     def connect(self, **options: Any) -> Cube:
         return Cube.connect(self.servers, name=NAME, token=TOKEN.encode(), **options)

@@ -125,6 +125,8 @@ class Driver(threading.Thread):
             else:
                 self._begin_preparing(goal.chain(version), version, load=True)
                 settled = False
+        elif goal.serve is not None and goal.prepare is None and one.state != "Enable_Succ":
+            one.enter("Enable_Succ", version=goal.serve[0])  # it was there before we were
         if goal.prepare is not None and settled:
             ready = one.has_loaded if goal.load else one.has_downloaded
             if ready(goal.prepare):
