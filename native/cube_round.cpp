@@ -50,14 +50,18 @@ void CubeClient::start(Batch &batch, Ask &ask, bool hedging) {
       ask.asked = 0;
       index = choose(*ask.replicas, 0, turn, duration(config_.timeout));
     }
-    if (index < 0 || ask.failures > config_.retries) {
+    if (!hedging && (index < 0 || ask.failures > config_.retries)) {
       ask.state = ask.lacks ? Ask::State::Lacking : Ask::State::Failed;
       if (ask.error.empty()) ask.error = "shard " + std::to_string(ask.shard) + " has no replicas";
       --batch.waiting;
       return;
     }
-    if (ask.failures && !hedging) ++counts.retries;
-    if (!hedging) ask.hedged = false;
+    if (hedging) {
+      ++counts.hedges;
+    } else {
+      if (ask.failures) ++counts.retries;
+      ask.hedged = false;
+    }
     each.index = index;
     each.hedge = hedging;
     ask.asked |= uint64_t{1} << index;
@@ -231,7 +235,6 @@ void CubeClient::check_times(Batch &batch) {
     if (ask.state != Ask::State::Waiting || config_.hedge <= 0 || ask.hedged) continue;
     if (ask.tries[0].link && now >= ask.tries[0].link->asked_at + duration(config_.hedge)) {
       ask.hedged = true;
-      ++counts.hedges;
       start(batch, ask, true);
     }
   }
