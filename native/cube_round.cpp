@@ -159,6 +159,8 @@ void CubeClient::answered(Batch &batch, Ask &ask, Try &each) {
       throw Garbled("the values of an answer overlap");
   }
   reader.end();
+  if (std::any_of(ask.status, ask.status + head.count, [](uint8_t each) { return each > 1; }))
+    throw Garbled("an answer with a status that no server gives");
   see(head.number, head.current);
   each.replica->succeeded();
   if (each.hedge) ++counts.hedges_won;
