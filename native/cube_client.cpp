@@ -167,7 +167,8 @@ Got CubeClient::get(std::string_view table, std::span<const uint64_t> keys, uint
     if (version) {
       for (const Ask &ask : batch.all())
         if (ask.state == Ask::State::Lacking)
-          throw NoSuch(std::string(kNoSuchVersion) + "no replica has version " + std::to_string(version) + " (" + ask.error + ")");
+          throw NoSuch(std::string(kNoSuchVersion) + "no replica has version " + std::to_string(version) + " (" +
+                       ask.error + ")");
       throw NoSuch(no_table);
     }
     tried.push_back(wanted);

@@ -76,7 +76,8 @@ bool CubeClient::begin(Batch &batch, Ask &ask, Try &each) {
   try {
     each.link = each.replica->take();
     if (!each.link)
-      each.link = std::make_unique<CubeLink>(each.replica->address, config_.identity, client_, ++links_, config_.max_frame);
+      each.link = std::make_unique<CubeLink>(each.replica->address, config_.identity, client_, ++links_,
+                                             config_.max_frame);
     char *place = each.link->prepare(sizeof(GetHead) + padded(batch.table.size()) + ask.keys.size_bytes());
     write_request(place, batch.table, batch.version, ask.keys);
     each.link->ask(++number_);

@@ -1,9 +1,9 @@
-// Waiting for a peer for a moment without going to sleep: to be put to sleep and woken costs more than most answers take.
+// Waiting for a peer for a moment without going to sleep: to be woken costs more time than most answers take.
 // Promises:
 // - Nobody spins longer than kLongest, nor where the waits of late were longer than that: who is asked seldom, sleeps.
 // - At most (cores - 1) threads of a process spin at a time, on one core none.
-// - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does not
-//   yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
+// - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does
+//   not yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
 #pragma once
 
 #include <sched.h>
