@@ -41,7 +41,7 @@ void hostile_clients() {
   std::mt19937 random(5);
   const std::vector<std::string> requests{
       get_request(0, "user", {1, 2, 3}, 3), get_request(1, "texts", {1, 2, 3}, 3), get_request(0, "", {}, 0),
-      get_request(0, "user", {1}, ~uint64_t{0}),   get_request(0, "user", {1}, uint64_t{1} << 61),
+      get_request(0, "user", {1}, ~uint64_t{0}), get_request(0, "user", {1}, uint64_t{1} << 61),
       get_request(9, "user", {}, 0)};
   for (int round = 0; round < 400; ++round) {
     Channel channel = connect_to(server->wire.address(), soon(), watch);
