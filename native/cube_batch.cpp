@@ -13,7 +13,8 @@ namespace clickline {
 CubeKeys::CubeKeys(uint32_t shards) : owner_(kBuckets), first_(shards + 1) {
   const auto ranges = owner_ranges(shards);
   for (uint32_t shard = 0; shard < shards; ++shard)
-    std::fill(owner_.begin() + ranges[shard].first, owner_.begin() + ranges[shard].second, static_cast<uint16_t>(shard));
+    std::fill(owner_.begin() + ranges[shard].first, owner_.begin() + ranges[shard].second,
+              static_cast<uint16_t>(shard));
 }
 
 void CubeKeys::take(std::span<const uint64_t> keys) {

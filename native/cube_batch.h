@@ -1,4 +1,4 @@
-// The keys of one get: each once, those of a shard together; and the way back from the shards' rows to the caller's order.
+// The keys of one get: each once, those of a shard together; and the way back to the caller's order.
 #pragma once
 
 #include <cstdint>

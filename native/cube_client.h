@@ -1,12 +1,12 @@
 // Reads rows of published tables from cube servers: shards, each held by several replicas.
 // Promises:
 // - One get, one version: all shards are asked for the same one by its number, and an answer from another is discarded.
-//   Without a wish of the caller's it is the current version of the highest switch number seen so far; if no replica of
-//   some shard has it, the whole batch starts again with what is current then.
-// - Each key is asked once however often it comes, only shards that own keys are asked, all of them before any answer is
-//   awaited.
-// - What fails on one replica is tried on another; after `hedge` seconds without an answer another is asked as well, and
-//   the first answer is taken. An answer that comes too late is never taken for that of another request.
+//   Without a wish of the caller's it is the current version of the highest switch number seen so far; if no replica
+//   of some shard has it, the whole batch starts again with what is current then.
+// - Each key is asked once however often it comes, only shards that own keys are asked, all of them before any answer
+//   is awaited.
+// - What fails on one replica is tried on another; after `hedge` seconds without an answer another is asked as well,
+//   and the first answer is taken. An answer that comes too late is never taken for that of another request.
 // - A shard that cannot be asked at all is no exception: its keys have status Unknown and zeros, and the code says so.
 // - Any number of threads may call get at the same time; each uses connections of its own.
 #pragma once

@@ -1,7 +1,7 @@
 // The servers that hold the same shard, and how they have been of late.
-// Promises: healthy ones take turns; one that failed is asked again only after a pause, which doubles with each failure,
-// unless all the others have failed too; one that has not answered an earlier request, which somebody else then
-// answered, comes after those that have. A link with an answer outstanding is not given away before that has come.
+// Promises: healthy ones take turns; one that failed is asked again only after a pause, which doubles with each
+// failure, unless all the others have failed too; one that has not answered an earlier request, which somebody else
+// then answered, comes after those that have. A link with an answer outstanding is not given away before that has come.
 #pragma once
 
 #include <atomic>

@@ -50,14 +50,18 @@ void CubeClient::start(Batch &batch, Ask &ask, bool hedging) {
       ask.asked = 0;
       index = choose(*ask.replicas, 0, turn, duration(config_.timeout));
     }
-    if (index < 0 || ask.failures > config_.retries) {
+    if (!hedging && (index < 0 || ask.failures > config_.retries)) {
       ask.state = ask.lacks ? Ask::State::Lacking : Ask::State::Failed;
       if (ask.error.empty()) ask.error = "shard " + std::to_string(ask.shard) + " has no replicas";
       --batch.waiting;
       return;
     }
-    if (ask.failures && !hedging) ++counts.retries;
-    if (!hedging) ask.hedged = false;
+    if (hedging) {
+      ++counts.hedges;
+    } else {
+      if (ask.failures) ++counts.retries;
+      ask.hedged = false;
+    }
     each.index = index;
     each.hedge = hedging;
     ask.asked |= uint64_t{1} << index;
@@ -72,7 +76,8 @@ bool CubeClient::begin(Batch &batch, Ask &ask, Try &each) {
   try {
     each.link = each.replica->take();
     if (!each.link)
-      each.link = std::make_unique<CubeLink>(each.replica->address, config_.identity, client_, ++links_, config_.max_frame);
+      each.link = std::make_unique<CubeLink>(each.replica->address, config_.identity, client_, ++links_,
+                                             config_.max_frame);
     char *place = each.link->prepare(sizeof(GetHead) + padded(batch.table.size()) + ask.keys.size_bytes());
     write_request(place, batch.table, batch.version, ask.keys);
     each.link->ask(++number_);
@@ -126,67 +131,6 @@ bool CubeClient::step(Batch &batch, Ask &ask, Try &each) {
   return false;
 }
 
-void CubeClient::answered(Batch &batch, Ask &ask, Try &each) {
-  if (each.link->header().kind == Kind::Error) {
-    refused(batch, ask, each);
-    return;
-  }
-  const std::string_view payload = each.link->payload();
-  Reader reader(payload);
-  const auto head = reader.number<GotHead>();
-  if (batch.version && head.version != batch.version) {
-    ++counts.mismatches;
-    throw Garbled("an answer from version " + std::to_string(head.version) + " instead of " +
-                  std::to_string(batch.version));
-  }
-  if (head.count != ask.keys.size())
-    throw Garbled("an answer about " + std::to_string(head.count) + " keys instead of " +
-                  std::to_string(ask.keys.size()));
-  ask.head = head;
-  ask.status = reinterpret_cast<const uint8_t *>(reader.take(padded(head.count)).data());
-  if (head.row_bytes) {
-    ask.offsets = nullptr;
-    ask.values = reader.items(head.count, head.row_bytes).data();
-  } else {
-    ask.offsets = reinterpret_cast<const uint64_t *>(reader.items(head.count + 1, sizeof(uint64_t)).data());
-    const std::string_view values = reader.take(ask.offsets[head.count]);
-    ask.values = values.data();
-    if (ask.offsets[0] || !std::is_sorted(ask.offsets, ask.offsets + head.count + 1))
-      throw Garbled("the values of an answer overlap");
-  }
-  reader.end();
-  see(head.number, head.current);
-  each.replica->succeeded();
-  if (each.hedge) ++counts.hedges_won;
-  ask.winner = std::move(each.replica);
-  ask.link = std::move(each.link);
-  ask.state = Ask::State::Done;
-  --batch.waiting;
-  for (Try &other : ask.tries)
-    if (other.link) other.replica->give(std::move(other.link));  // its answer is taken in when it comes
-}
-
-// The server is well but cannot answer this.
-void CubeClient::refused(Batch &batch, Ask &ask, Try &each) {
-  const std::string text(each.link->payload());
-  const std::string said = "shard " + std::to_string(ask.shard) + ", " + each.replica->address + ": " + text;
-  if (!each.link->header().number) throw ConnectionLost(text);  // it closes after that
-  each.link->finish();
-  ask.error = said;
-  if (text.starts_with(kNoSuchVersion)) {
-    ask.lacks |= uint64_t{1} << each.index;
-  } else if (text.starts_with(kNoSuchTable)) {
-    batch.no_such_table = text;
-    ask.state = Ask::State::Failed;
-    --batch.waiting;
-  } else {
-    ++counts.failures;
-    ++ask.failures;
-    each.replica->failed(Clock::now());
-  }
-  each.replica->give(std::move(each.link));
-}
-
 void CubeClient::wait(Batch &batch) {
   const bool found = batch.patience.spin([&] {
     const size_t before = batch.waiting;
@@ -231,7 +175,6 @@ void CubeClient::check_times(Batch &batch) {
     if (ask.state != Ask::State::Waiting || config_.hedge <= 0 || ask.hedged) continue;
     if (ask.tries[0].link && now >= ask.tries[0].link->asked_at + duration(config_.hedge)) {
       ask.hedged = true;
-      ++counts.hedges;
       start(batch, ask, true);
     }
   }

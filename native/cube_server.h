@@ -11,7 +11,9 @@ class CubeServer {
   CubeServer(ServerConfig config, Handler handler)
       : service(config.max_frame),
         wire(std::move(config), std::move(handler),
-             [this](std::string_view request, Buffer &reply, Buffer &scratch) { service.get(request, reply, scratch); }) {
+             [this](std::string_view request, Buffer &reply, Buffer &scratch) {
+               service.get(request, reply, scratch);
+             }) {
     wire.tables.open();  // there are none: PULL and PUSH are refused, not kept waiting
   }
 

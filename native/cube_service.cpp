@@ -154,7 +154,8 @@ void CubeService::answer(std::string_view request, Buffer &reply, Buffer &scratc
     status = reinterpret_cast<uint8_t *>(out + sizeof got);
     layers.lookup({keys, head.count}, status, out + values_at, got.row_bytes);
   } else {
-    auto *values = reinterpret_cast<std::string_view *>(scratch.resize(head.count * (sizeof(std::string_view) + 9) + 16));
+    char *places = scratch.resize(head.count * (sizeof(std::string_view) + 9) + 16);
+    auto *values = reinterpret_cast<std::string_view *>(places);
     auto *offsets = reinterpret_cast<uint64_t *>(values + head.count);
     auto *found = reinterpret_cast<uint8_t *>(offsets + head.count + 1);
     std::uninitialized_value_construct_n(values, head.count);

@@ -1,4 +1,4 @@
-// GET, on versions of tables that are held in memory or mapped. No Python, and no memory of its own but what grew before.
+// GET, on versions of tables in memory or mapped. No Python, and no memory of its own but what grew before.
 // Promises:
 // - A version is there whole or not at all. A request sees the versions as they were when it began, to its end: neither
 //   a switch nor a drop changes rows under its hands.

@@ -41,7 +41,7 @@ class Greeting {
   Welcome welcomed(const FrameHeader &header, std::string_view welcome);
 
   const std::string &server() const { return server_; }  // its name, once it has said it
-  const std::string &objection() const { return objection_; }  // what the server should be told in a REFUSE, if anything
+  const std::string &objection() const { return objection_; }  // for a REFUSE, if the server should be told
 
  private:
   const Identity &own_;

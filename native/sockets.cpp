@@ -182,12 +182,13 @@ void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashS
   while (!places.empty()) {
     ssize_t done = receive_some(places, hash);
     if (done < 0 && nothing_yet()) {
-      if (!patience_.spin([&] { return (done = receive_some(places, hash)) >= 0 || !nothing_yet(); })) {
-        if (!wait_for(socket_.get(), POLLIN, deadline, *watch_)) throw TimedOut("timed out while waiting for an answer");
-        patience_.ended();
-        continue;
-      }
-      patience_.ended();
+      const bool begins = !hash;  // a frame; the rest of it will come without being asked for
+      const bool found =
+          begins && patience_.spin([&] { return (done = receive_some(places, hash)) >= 0 || !nothing_yet(); });
+      if (!found && !wait_for(socket_.get(), POLLIN, deadline, *watch_))
+        throw TimedOut("timed out while waiting for an answer");
+      if (begins) patience_.ended();
+      if (!found) continue;
     }
     if (done < 0) throw ConnectionLost("the connection broke while waiting for an answer: " + reason());
     if (!done) throw ConnectionLost("the peer closed the connection");

@@ -1,15 +1,15 @@
-// Waiting for a peer for a moment without going to sleep: to be put to sleep and woken costs more than most answers take.
+// Waiting for a peer for a moment without going to sleep: to be woken costs more time than most answers take.
 // Promises:
 // - Nobody spins longer than kLongest, nor where the waits of late were longer than that: who is asked seldom, sleeps.
 // - At most (cores - 1) threads of a process spin at a time, on one core none.
-// - Who notices that others want its core (it did not get on between two looks) does not spin for a while.
+// - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does
+//   not yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
 #pragma once
 
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 
 namespace clickline {
@@ -55,20 +55,18 @@ class Patience {
   static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
   static constexpr Nanoseconds kLong = std::chrono::milliseconds(1);    // longer waits say nothing more
   static constexpr Nanoseconds kBusy = std::chrono::microseconds(50);   // between two looks: somebody else ran
-  static constexpr Nanoseconds kRest = std::chrono::milliseconds(20);
+  static constexpr Nanoseconds kRest = std::chrono::milliseconds(10);
 
   template <class Ready>
   bool look(Ready &ready, Clock::time_point last) {
     const auto end = last + std::min(kLongest, 2 * average_ + std::chrono::microseconds(20));
     for (;;) {
       if (ready()) return true;
-      ::sched_yield();
       const auto now = Clock::now();
-      if (now - last > kBusy) {
+      if (now - last > kBusy || now > end) {
         rest_until_ = now + kRest;
-        return ready();
+        return false;
       }
-      if (now > end) return false;
       last = now;
     }
   }

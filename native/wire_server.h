@@ -2,7 +2,8 @@
 // connection at a time. With the some hundred connections of a job this is simpler and no slower than an event loop.
 // Promises:
 // - It listens when the constructor returns; clients may connect before tables are there or open.
-// - PULL and PUSH touch nothing but the table, GET nothing but the dictionaries; CALL goes to the handler, which may block for long.
+// - PULL and PUSH touch nothing but the table, GET nothing but the dictionaries; CALL goes to the handler, which may
+//   block for long.
 // - A request with a sequence number is executed once (see exactly_once.h). While it waits, a client that hangs up is
 //   noticed, so that threads do not pile up.
 // - Whatever bytes a peer sends, the worst that happens is that its connection is closed.

@@ -118,8 +118,8 @@ void check_signals() {
 void make_client(CubeClient *place, std::vector<std::vector<std::string>> shards, std::string name, std::string job,
                  nb::bytes token, double timeout, double hedge, int retries, uint64_t max_frame) {
   Writer().text(job).text(name);
-  new (place) CubeClient({std::move(shards), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
-                          timeout, hedge, retries, max_frame});
+  Identity identity{std::string(token.c_str(), token.size()), std::move(job), std::move(name)};
+  new (place) CubeClient({std::move(shards), std::move(identity), timeout, hedge, retries, max_frame});
   place->check_signals = check_signals;
 }
 
@@ -176,11 +176,13 @@ nb::object offsets_of(nb::handle self) {
 
 void bind_cube(nb::module_ &m) {
   nb::class_<ServedCube>(m, "CubeServer")
-      .def("__init__", &make_server, nb::arg("address"), nb::kw_only(), nb::arg("name"), nb::arg("job"), nb::arg("token"),
-           nb::arg("handler") = nb::none(), nb::arg("max_frame") = uint64_t{1} << 30, nb::arg("max_connections") = 4096)
+      .def("__init__", &make_server, nb::arg("address"), nb::kw_only(), nb::arg("name"), nb::arg("job"),
+           nb::arg("token"), nb::arg("handler") = nb::none(), nb::arg("max_frame") = uint64_t{1} << 30,
+           nb::arg("max_connections") = 4096)
       .def_prop_ro("address", [](const ServedCube &s) { return s.server->wire.address(); })
       .def("load", &load, nb::arg("version"), nb::arg("tables"))
-      .def("switch", [](ServedCube &s, uint64_t version, uint64_t number) { s.server->service.switch_to(version, number); },
+      .def("switch",
+           [](ServedCube &s, uint64_t version, uint64_t number) { s.server->service.switch_to(version, number); },
            nb::arg("version"), nb::arg("number"), nb::call_guard<NoGil>())
       .def("drop", [](ServedCube &s, uint64_t version) { s.server->service.drop(version); }, nb::arg("version"),
            nb::call_guard<NoGil>())
@@ -202,8 +204,8 @@ void bind_cube(nb::module_ &m) {
       .def_prop_ro("offsets", &offsets_of)
       .def_prop_ro("errors", [](const Got &got) { return got.errors; });
   nb::class_<CubeClient>(m, "CubeClient")
-      .def("__init__", &make_client, nb::arg("shards"), nb::kw_only(), nb::arg("name"), nb::arg("job"), nb::arg("token"),
-           nb::arg("timeout") = 1.0, nb::arg("hedge") = 0.0, nb::arg("retries") = 2,
+      .def("__init__", &make_client, nb::arg("shards"), nb::kw_only(), nb::arg("name"), nb::arg("job"),
+           nb::arg("token"), nb::arg("timeout") = 1.0, nb::arg("hedge") = 0.0, nb::arg("retries") = 2,
            nb::arg("max_frame") = uint64_t{1} << 30)
       .def("get", &get, nb::arg("table"), nb::arg("keys").noconvert(), nb::arg("version") = nb::none())
       .def("set_addresses", &CubeClient::set_addresses, nb::arg("shard"), nb::arg("replicas"))

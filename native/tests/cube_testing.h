@@ -1,4 +1,4 @@
-// What the native tests of the cube share: dictionaries written by hand from the format's specification, servers, clients.
+// What the native tests of the cube share: dictionaries made from the format's specification, servers, clients.
 #pragma once
 
 #include <unistd.h>

@@ -41,15 +41,16 @@ void hostile_clients() {
   std::mt19937 random(5);
   const std::vector<std::string> requests{
       get_request(0, "user", {1, 2, 3}, 3), get_request(1, "texts", {1, 2, 3}, 3), get_request(0, "", {}, 0),
-      get_request(0, "user", {1}, ~uint64_t{0}), get_request(0, "user", {1}, uint64_t{1} << 61), get_request(9, "user", {}, 0)};
+      get_request(0, "user", {1}, ~uint64_t{0}), get_request(0, "user", {1}, uint64_t{1} << 61),
+      get_request(9, "user", {}, 0)};
   for (int round = 0; round < 400; ++round) {
     Channel channel = connect_to(server->wire.address(), soon(), watch);
     std::string name;
     greet_server(channel, kReader, 1, 0, name, soon());
     try {
       for (int frames = 0; frames < 3; ++frames) {
-        send_frame(channel, Kind::Get, static_cast<uint64_t>(frames), damaged(requests[random() % requests.size()], random),
-                   soon());
+        const std::string request = damaged(requests[random() % requests.size()], random);
+        send_frame(channel, Kind::Get, static_cast<uint64_t>(frames), request, soon());
         Buffer buffer;
         const FrameHeader header = receive_header(channel, 1 << 16, soon());
         receive_payload(channel, header, buffer, soon());
@@ -73,7 +74,8 @@ void hostile_servers() {
     while (!done) {
       pollfd polled{listener.socket.get(), POLLIN, 0};
       if (poll(&polled, 1, 5) <= 0) continue;
-      Channel channel(Descriptor(accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)), &watch);
+      Descriptor socket(accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      Channel channel(std::move(socket), &watch);
       try {
         greet_client(channel, kCube, 1 << 20, soon());
         for (;;) {

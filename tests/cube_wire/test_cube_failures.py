@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from clickline._native import CubeClient
 from cube_peers import ServerProcess, floats, write_table
@@ -163,3 +165,26 @@ def test_codes_say_which_shards_failed(tmp_path: Path, spawn: Spawn, connect: Co
     again.switch(1, 1)
     client.set_addresses(0, [again.address])
     assert client.get("user", KEYS).code == -2
+
+
+def test_a_signal_ends_a_get_that_waits(tmp_path: Path, spawn: Spawn, connect: Connect) -> None:
+    class Rang(Exception):
+        pass
+
+    def ring(*_: object) -> None:
+        raise Rang
+
+    servers = cluster(spawn, tmp_path, shards=1, replicas=1)
+    client = connect(addresses(servers), timeout=60.0)
+    assert client.get("user", KEYS).code == 0
+    servers[0][0].stop()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Rang):
+            client.get("user", KEYS)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    servers[0][0].resume()
+    assert client.get("user", KEYS[:3]).values.shape == (3, 16)
