@@ -98,8 +98,8 @@ def _parent(
 def _aside(store: Store, version: int) -> Iterator[Path]:
     """A directory to write a version into, gone afterwards unless it was renamed."""
     if store.directory is None:
-        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as place:
-            yield Path(place)
+        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as scratch:
+            yield Path(scratch)
         return
     place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
     try:
@@ -154,7 +154,7 @@ def _write(
         training=trained.facts(),
         parity=parity.to_dict(),
         job=trained.checkpoint.manifest["job"],
-        schema=trained.schema.to_dict(),
+        data_schema=trained.schema.to_dict(),
     )
     _write_file(aside / MANIFEST, manifest.encoded())
     return manifest
@@ -178,8 +178,7 @@ def _check_parity(
         for name, facts in rows.tables.items()
     }
     published = Published(
-        model=learner.model,
-        job=trained.job,
+        inputs=inputs_of(learner.model, trained.schema),
         schema=trained.schema,
         rows={name: LayeredRows(found) for name, found in layers.items()},
         network=network,
