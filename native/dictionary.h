@@ -28,7 +28,7 @@ inline constexpr uint8_t kFound = 0, kMissing = 1, kDeleted = 2;
 struct DictionaryPlace {
   std::string path;
   uint64_t offset = 0;             // inside a tar; a multiple of 64 unless `memory`
-  std::optional<uint64_t> length;  // up to the end of the file, if not given
+  std::optional<uint64_t> length = {};  // up to the end of the file, if not given
   bool memory = false;             // read into memory of huge pages instead of mapped
 };
 

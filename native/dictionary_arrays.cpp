@@ -36,7 +36,7 @@ class SortedKeys {
       entries_[next[slice_of(spread)]++] = {spread, i};
     }
     parallel_for(kSlices, threads, [&](size_t s) {
-      const std::span<Entry> slice(&entries_[0] + begins_[s], begins_[s + 1] - begins_[s]);
+      const std::span<Entry> slice(entries_.data() + begins_[s], begins_[s + 1] - begins_[s]);
       std::sort(slice.begin(), slice.end());
       for (size_t i = 1; i < slice.size(); ++i)
         if (slice[i].spread == slice[i - 1].spread)

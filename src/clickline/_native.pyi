@@ -98,6 +98,17 @@ class Table:
     def states(self, keys: NDArray[np.uint64]) -> NDArray[np.float32]: ...
     def keys(self) -> NDArray[np.uint64]: ...
     def memory(self) -> TableMemory: ...
+    def write_dictionary(
+        self,
+        path: str | PathLike[str],
+        *,
+        dtype: int,
+        first_bucket: int = 0,
+        last_bucket: int = 4096,
+        threads: int = 1,
+    ) -> DictionaryFacts:
+        """The weights of all rows in these buckets. dtype: 1 fp32, 2 fp16, 3 u8."""
+
     def save(self, path: str | PathLike[str]) -> None: ...
     def load(self, path: str | PathLike[str], first_bucket: int = 0, last_bucket: int = 4096) -> None: ...
     def __len__(self) -> int: ...
@@ -316,3 +327,123 @@ class Lane:
 
 def owner_ranges(servers: int) -> list[tuple[int, int]]:
     """Buckets [first, last) of each server."""
+
+# --- dictionary ---
+class DictionaryError(RuntimeError):
+    """A dictionary cannot be written, read, or trusted; names the file, the section and what was expected."""
+
+class DictionaryFacts(TypedDict):
+    count: int
+    deleted: int
+    bytes: int
+    sha256: str
+
+class Dictionary:
+    """Rows by key in one file that never changes. Safe to use from any number of threads."""
+
+    def __init__(
+        self, path: str | PathLike[str], *, offset: int = 0, length: int | None = None, memory: bool = False
+    ) -> None:
+        """Mapped, or read into memory; offset and length: inside a tar. Looks at the header only."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def deleted(self) -> int: ...
+    @property
+    def dtype(self) -> int:
+        """0 bytes, 1 fp32, 2 fp16, 3 u8."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def row_bytes(self) -> int:
+        """0: values of any size."""
+
+    @property
+    def first_bucket(self) -> int: ...
+    @property
+    def last_bucket(self) -> int: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def resident_bytes(self) -> int:
+        """What of it is in memory now, be it as mapped pages."""
+
+    def lookup(
+        self, keys: NDArray[np.uint64], out: NDArray[np.uint8] | None = None, threads: int = 1
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Status (0 found, 1 missing, 2 deleted) and row of each key; zeros where there is none."""
+
+    def lookup_values(
+        self, keys: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8]]:
+        """Status, offsets and bytes: value i is bytes[offsets[i]:offsets[i + 1]]."""
+
+    def keys(self) -> NDArray[np.uint64]:
+        """A view, in order of spread."""
+
+    def deleted_keys(self) -> NDArray[np.uint64]: ...
+    def values(self) -> NDArray[np.uint8]:
+        """A view: rows [count, row_bytes] in the order of keys(), or all bytes if they are of any size."""
+
+    def verify(self) -> None:
+        """Looks at every byte; raises DictionaryError."""
+
+class Layers:
+    """One table of one version: a base, then deltas in order. The newest that knows a key decides."""
+
+    def __init__(self, layers: Sequence[Dictionary]) -> None: ...
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def row_bytes(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def resident_bytes(self) -> int: ...
+    def lookup(
+        self, keys: NDArray[np.uint64], out: NDArray[np.uint8] | None = None, threads: int = 1
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """As of a dictionary, but a deleted key is missing."""
+
+    def lookup_values(
+        self, keys: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64], NDArray[np.uint8]]: ...
+
+def write_dictionary(
+    path: str | PathLike[str],
+    keys: NDArray[np.uint64],
+    values: NDArray[np.uint8] | tuple[NDArray[np.uint64], NDArray[np.uint8]],
+    *,
+    dtype: int,
+    dim: int,
+    deleted: NDArray[np.uint64] | None = None,
+    first_bucket: int = 0,
+    last_bucket: int = 4096,
+    threads: int = 1,
+) -> DictionaryFacts:
+    """Keys in any order; rows [n, row_bytes], or (offsets, bytes). On the disk when this returns, gone if it raises."""
+
+def merge_dictionaries(
+    path: str | PathLike[str],
+    layers: Sequence[Dictionary],
+    *,
+    first_bucket: int,
+    last_bucket: int,
+    keep_deleted: bool,
+    threads: int = 1,
+) -> DictionaryFacts:
+    """What a reader of the layers sees of these buckets: compacts, cuts, and joins dictionaries of several parts."""
+
+def difference_dictionary(
+    path: str | PathLike[str], parent: Sequence[Dictionary], new: Sequence[Dictionary], *, threads: int = 1
+) -> DictionaryFacts:
+    """The delta that makes `new` of `parent`."""
+
+def encode_rows(rows: NDArray[np.float32], dtype: int) -> NDArray[np.uint8]: ...
+def decode_rows(values: NDArray[np.uint8], dtype: int, dim: int) -> NDArray[np.float32]: ...
