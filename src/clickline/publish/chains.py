@@ -95,11 +95,16 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
         for manifest in manifests:
             folder = directory_of(manifest.version)
             for name, facts in manifest.tables.items():
-                for file in facts.files:
-                    path = _local(store, manifest, file, Path(scratch))
-                    layers.setdefault(name, []).append(
-                        open_dictionary(path, facts, shown=store.shown(f"{folder}/{file}"))
+                paths = [_local(store, manifest, file, Path(scratch)) for file in facts.files]
+                shown = [store.shown(f"{folder}/{file}") for file in facts.files]
+                found = [open_dictionary(path, facts, shown=text) for path, text in zip(paths, shown, strict=True)]
+                seen = sum(one.count for one in found), sum(one.deleted for one in found)
+                if seen != (facts.rows, facts.deleted):
+                    raise VersionError(
+                        f"{shown[0]}: {seen[0]} rows and {seen[1]} deleted; the manifest says {facts.rows} and "
+                        f"{facts.deleted}"
                     )
+                layers.setdefault(name, []).extend(found)
         last = manifests[-1]
         _local(store, last, last.sample, Path(scratch))
         yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clickline import _native
 from clickline.errors import VersionError
@@ -60,8 +59,8 @@ def write_rows(
     """Write all tables. With `or_base`, a delta that would be about as large as a base becomes one."""
     tables = learner.sparse.tables
     threads = learner.sparse.threads
-    full: dict[str, dict[str, Any]] = {}
-    changed: dict[str, dict[str, Any]] = {}
+    full: dict[str, _native.DictionaryFacts] = {}
+    changed: dict[str, _native.DictionaryFacts] = {}
     steps = len(tables) * (1 if parent is None else 2)
     for name, table in tables.items():
         path = into / (table_file(name) + _FULL)
@@ -92,7 +91,7 @@ def write_rows(
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    digests = {table_file(name): str(written[name]["sha256"]) for name in tables}
+    digests = {table_file(name): written[name]["sha256"] for name in tables}
     return Rows("base" if is_base else "delta", facts, digests)
 
 
