@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -237,8 +237,9 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
             sha256=hashlib.sha256(content).hexdigest(),
         )
     except BaseException:
-        if donefiles.read(store).last < manifest.version:
-            store.remove(folder)
+        with suppress(VersionError):  # if the store cannot even be read, the next publisher clears it away
+            if donefiles.read(store).last < manifest.version:
+                store.remove(folder)
         raise
 
 
