@@ -15,8 +15,7 @@ from clickline.errors import VersionError
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, opened
 from clickline.publish.donefiles import Donefile, directory_of, manifest_of
-from clickline.publish.manifests import MANIFEST, Manifest
-from clickline.publish.manifests import read_manifest as read_manifest  # belongs here for whoever reads versions
+from clickline.publish.manifests import MANIFEST, Manifest, read_manifest
 from clickline.publish.networks import parameters
 from clickline.publish.stores import WRITING, Store
 
