@@ -6,7 +6,6 @@ import json
 import threading
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from clickline.errors import VersionError
@@ -37,8 +36,7 @@ def add(store: Store, version: int, *, kind: str = "base") -> None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """The same by path, by file:// and where nothing can be appended to."""
     if request.param == "memory":
-        fsspec.filesystem("memory").store.clear()
-        return open_store("memory://bucket/versions")
+        return open_store(f"memory://{tmp_path.name}/versions")
     return open_store(tmp_path / "store" if request.param == "directory" else f"file://{tmp_path}/store")
 
 

@@ -209,6 +209,8 @@ def _check_parity(
                 f"AUC {parity.auc:.6f} before, {parity.published_auc:.6f} with {settings.dtype} rows "
                 f"(drop {parity.drop:+.6f}, {parity.auc_rows:,} rows)"
             )
+        else:
+            watcher.say("the rows to compare on are all of one class, so what the AUC loses is not known")
     judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop)
     sample.write(aside / SAMPLE)
     _sync(aside / SAMPLE)
