@@ -91,7 +91,8 @@ DictionaryHeader DictionaryHeader::decode(const char *bytes, uint64_t file_bytes
     throw DictionaryError(std::string("header: ") + error.what());
   }
   for (const uint64_t number : {h.count, h.deleted, h.blocks, h.deleted_blocks})
-    if (number > kMaxDictionaryKeys) throw DictionaryError("header: " + text(number) + " keys or blocks are beyond 2^32");
+    if (number > kMaxDictionaryKeys)
+      throw DictionaryError("header: " + text(number) + " keys or blocks, expected less than 2^32");
   if (!h.blocks || !h.deleted_blocks) throw DictionaryError("header: a directory without blocks");
   // From here nothing overflows: the other sections are below 2^36 bytes each.
   if (h.values_bytes > kMaxValues) throw DictionaryError("header: values of " + text(h.values_bytes) + " bytes");

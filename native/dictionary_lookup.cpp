@@ -7,13 +7,24 @@
 #include "dictionary.h"
 #include "pool.h"
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 namespace clickline {
 
 namespace {
 
-constexpr size_t kGroup = 48;        // measured: less leaves the memory idle, more drops lines before they are used
+constexpr size_t kGroup = 32;        // measured: 16 to 64 are the same, more are slower
 constexpr size_t kPerThread = 2048;  // keys that are worth waking a thread for
+constexpr uint64_t kAtOnce = 8;      // keys that are compared without a branch
 constexpr uint64_t kNoIndex = ~uint64_t{0}, kGone = kNoIndex - 1;
+
+// Of `count` keys: as few groups as can be, all of about one size, as a small one would wait for each of its misses.
+size_t group_size(size_t count) {
+  const size_t groups = (count + kGroup - 1) / kGroup;
+  return groups > 1 ? (count + groups - 1) / groups : kGroup;
+}
 
 struct Sorted {
   DictionaryIndex index;
@@ -27,16 +38,28 @@ struct Sorted {
   }
 };
 
+// Bit i: whether keys[i] of the next kAtOnce is the key.
+inline uint32_t matches(const uint64_t *keys, uint64_t key) {
+#if defined(__AVX2__)
+  const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
+  const auto *four = reinterpret_cast<const __m256i *>(keys);
+  const __m256i low = _mm256_cmpeq_epi64(_mm256_loadu_si256(four), wanted);
+  const __m256i high = _mm256_cmpeq_epi64(_mm256_loadu_si256(four + 1), wanted);
+  return static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(low)) |
+                               _mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4);
+#else
+  uint32_t match = 0;
+  for (uint32_t i = 0; i < kAtOnce; ++i) match |= uint32_t{keys[i] == key} << i;
+  return match;
+#endif
+}
+
 // Index of the key, or kNoIndex. A key that is met outside its block is the key all the same, so the first keys are
 // compared without looking where the block ends.
 inline uint64_t search(const Sorted &in, uint64_t key, uint64_t begin, uint64_t end) {
-  constexpr uint64_t kAtOnce = 8;
   if (in.count >= kAtOnce) {
     const uint64_t from = std::min(begin, in.count - kAtOnce);
-    const uint64_t *keys = in.keys + from;
-    uint32_t match = 0;
-    for (uint32_t i = 0; i < kAtOnce; ++i) match |= uint32_t{keys[i] == key} << i;
-    if (match) return from + static_cast<uint64_t>(__builtin_ctz(match));
+    if (const uint32_t match = matches(in.keys + from, key)) return from + static_cast<uint64_t>(__builtin_ctz(match));
     begin = from + kAtOnce;
   }
   if (end > begin && end - begin > 16) {  // keys that were chosen to meet in one block
@@ -64,7 +87,7 @@ inline void find_group(const Sorted &in, const uint64_t *keys, size_t count, uin
     if (blocks[i] == kNoIndex) continue;
     std::tie(begins[i], ends[i]) = in.block(blocks[i]);
     __builtin_prefetch(in.keys + begins[i]);
-    __builtin_prefetch(in.keys + ends[i]);
+    __builtin_prefetch(reinterpret_cast<const char *>(in.keys + begins[i]) + 8 * kAtOnce - 1);
   }
   for (size_t i = 0; i < count; ++i) {
     found[i] = blocks[i] == kNoIndex ? kNoIndex : search(in, keys[i], begins[i], ends[i]);
@@ -117,8 +140,9 @@ void Dictionary::visit(const uint64_t *keys, size_t count, Use use) const {
   const Sorted rows{index_, keys_, header_.count, last};
   const Sorted gone{deleted_index_, deleted_keys_, header_.deleted, last};
   uint64_t found[kGroup];
-  for (size_t begin = 0; begin < count; begin += kGroup) {
-    const size_t size = std::min(kGroup, count - begin);
+  const size_t group = group_size(count);
+  for (size_t begin = 0; begin < count; begin += group) {
+    const size_t size = std::min(group, count - begin);
     find_group(rows, keys + begin, size, found, [&](uint64_t index) {
       if (offsets_)
         __builtin_prefetch(offsets_ + index);
@@ -164,10 +188,15 @@ void Dictionary::find(std::span<const uint64_t> keys, uint8_t *status, std::stri
 // use(i, dictionary or nullptr, index) for each key: the newest layer that knows the key decides.
 template <class Use>
 void Layers::visit(const uint64_t *keys, size_t count, Use use) const {
+  if (layers_.size() == 1) {
+    const Dictionary *only = layers_.front().get();
+    return only->visit(keys, count, [&](size_t i, uint64_t index) { use(i, index < kGone ? only : nullptr, index); });
+  }
   uint64_t rest[kGroup];
   uint32_t places[kGroup];
-  for (size_t begin = 0; begin < count; begin += kGroup) {
-    size_t left = std::min(kGroup, count - begin);
+  const size_t group = group_size(count);
+  for (size_t begin = 0; begin < count; begin += group) {
+    size_t left = std::min(group, count - begin);
     for (size_t i = 0; i < left; ++i) rest[i] = keys[begin + i], places[i] = static_cast<uint32_t>(i);
     for (size_t layer = layers_.size(); layer-- && left;) {
       const Dictionary *dictionary = layers_[layer].get();

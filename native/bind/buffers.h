@@ -48,7 +48,8 @@ class Buffer {
   char kind() const { return view_.format && !view_.format[1] ? view_.format[0] : '\0'; }
   [[noreturn]] void refuse(const std::string &expected) const {
     throw std::invalid_argument(std::string("Argument '") + name_ + "' must be " + expected + " but is of " +
-                                std::to_string(view_.ndim) + " and format '" + (view_.format ? view_.format : "") + "'");
+                                std::to_string(view_.ndim) + " and format '" + (view_.format ? view_.format : "") +
+                                "'");
   }
 
   const char *const name_;

@@ -13,7 +13,8 @@ using namespace clickline::testing;
 
 namespace {
 
-const std::string kPath = "test_dictionary.tmp", kOther = "test_dictionary_other.tmp", kMade = "test_dictionary_made.tmp";
+const std::string kPath = "test_dictionary.tmp", kOther = "test_dictionary_other.tmp";
+const std::string kMade = "test_dictionary_made.tmp";
 
 #if defined(__SANITIZE_THREAD__)
 constexpr size_t kTries = 20, kRows = 3000;
