@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fsspec
 import pytest
 from trainings import Training
 
@@ -19,8 +18,7 @@ from clickline.publish.versions import difference, keep, list_versions, rollback
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_versions_are_published_verified_compared_and_removed(kind: str, training: Training, tmp_path: Path) -> None:
-    fsspec.filesystem("memory").store.clear()
-    store = open_store("memory://bucket/models" if kind == "memory" else f"file://{tmp_path}/models")
+    store = open_store("memory://whole/models" if kind == "memory" else f"file://{tmp_path}/models")
     first, *rest = training.checkpoints
     publish(first, store, Settings(kind="base", sample_rows=16))
     for checkpoint in rest:
@@ -39,8 +37,7 @@ def test_versions_are_published_verified_compared_and_removed(kind: str, trainin
 
 @pytest.mark.heavy
 def test_what_an_upload_left_is_invisible_and_cleared_away(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
-    fsspec.filesystem("memory").store.clear()
-    store = open_store("memory://bucket/models")
+    store = open_store("memory://uploads/models")
     publish(training.run, store, Settings(sample_rows=16))
     store.write("v0000000002/embedding.dict", b"half")
     assert list(donefiles.read(store).entries) == [1]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.data.schema import Schema
-from clickline.errors import VersionError
+from clickline.errors import CheckpointError, VersionError
 from clickline.publish import donefiles
 from clickline.publish.donefiles import Donefile, directory_of
 from clickline.publish.manifests import DTYPES, Manifest, TableFacts, read_manifest
@@ -44,7 +44,10 @@ class Chain:
 
     @property
     def schema(self) -> Schema:
-        return Schema.from_dict(self.manifest.data_schema)
+        try:
+            return Schema.from_dict(self.manifest.data_schema)
+        except CheckpointError as error:
+            raise VersionError(f"version {self.manifest.version}: {error}") from error
 
     def rows(self) -> dict[str, LayeredRows]:
         """Something to pull from, by table."""
@@ -62,7 +65,7 @@ class LayeredRows:
 
     def __init__(self, layers: list[_native.Dictionary]) -> None:
         self._layers = _native.Layers(layers)
-        self._dtype, self._dim = layers[0].dtype, layers[0].dim
+        self._dtype, self.dim = layers[0].dtype, layers[0].dim
 
     def pull(
         self,
@@ -76,7 +79,7 @@ class LayeredRows:
         if training:
             raise ValueError("published rows do not learn; pull with training=False")
         _, values = self._layers.lookup(keys, threads=threads)
-        out[:] = _native.decode_rows(values, self._dtype, self._dim)
+        out[:] = _native.decode_rows(values, self._dtype, self.dim)
 
 
 @contextmanager
@@ -92,11 +95,16 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
         for manifest in manifests:
             folder = directory_of(manifest.version)
             for name, facts in manifest.tables.items():
-                for file in facts.files:
-                    path = _local(store, manifest, file, Path(scratch))
-                    layers.setdefault(name, []).append(
-                        open_dictionary(path, facts, shown=store.shown(f"{folder}/{file}"))
+                paths = [_local(store, manifest, file, Path(scratch)) for file in facts.files]
+                shown = [store.shown(f"{folder}/{file}") for file in facts.files]
+                found = [open_dictionary(path, facts, shown=text) for path, text in zip(paths, shown, strict=True)]
+                seen = sum(one.count for one in found), sum(one.deleted for one in found)
+                if seen != (facts.rows, facts.deleted):
+                    raise VersionError(
+                        f"{shown[0]}: {seen[0]} rows and {seen[1]} deleted; the manifest says {facts.rows} and "
+                        f"{facts.deleted}"
                     )
+                layers.setdefault(name, []).extend(found)
         last = manifests[-1]
         _local(store, last, last.sample, Path(scratch))
         yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent)
@@ -136,6 +144,10 @@ def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:
     """A file's path on this machine, its size checked."""
     name = f"{directory_of(manifest.version)}/{file}"
     expected = manifest.files[file].bytes
-    if (seen := store.size(name)) != expected:
-        raise VersionError(f"{store.shown(name)}: {seen} bytes; the manifest says {expected}")
-    return store.fetch(name, scratch / name)
+    path = store.fetch(name, scratch / name, limit=expected)
+    seen = path.stat().st_size if path.is_file() else None
+    if seen != expected:
+        raise VersionError(
+            f"{store.shown(name)}: {'not there' if seen is None else f'{seen} bytes'}; expected {expected}"
+        )
+    return path

@@ -7,10 +7,10 @@ rounds to the same 8 bits is not sent again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from clickline import _native
 from clickline.errors import VersionError
@@ -59,20 +59,21 @@ def write_rows(
     """Write all tables. With `or_base`, a delta that would be about as large as a base becomes one."""
     tables = learner.sparse.tables
     threads = learner.sparse.threads
-    full: dict[str, dict[str, Any]] = {}
-    changed: dict[str, dict[str, Any]] = {}
+    full: dict[str, _native.DictionaryFacts] = {}
+    changed: dict[str, _native.DictionaryFacts] = {}
     steps = len(tables) * (1 if parent is None else 2)
     for name, table in tables.items():
-        progress((len(full) + len(changed)) / steps, name)
         path = into / (table_file(name) + _FULL)
-        full[name] = _native_call(path, lambda p, t=table: t.write_dictionary(p, dtype=DTYPES[dtype], threads=threads))
-        if parent is not None:
-            progress((len(full) + len(changed)) / steps, f"{name}: what changed")
+        progress((len(full) + len(changed)) / steps, name)
+        with _explained(path):
+            full[name] = table.write_dictionary(str(path), dtype=DTYPES[dtype], threads=threads)
+        if parent is None:
+            continue
+        progress((len(full) + len(changed)) / steps, f"{name}: what changed")
+        with _explained(path):
             new = [_native.Dictionary(str(path))]
-            layers = parent.layers[name]
-            changed[name] = _native_call(
-                into / table_file(name),
-                lambda p, old=layers, now=new: _native.difference_dictionary(p, old, now, threads=threads),
+            changed[name] = _native.difference_dictionary(
+                str(into / table_file(name)), parent.layers[name], new, threads=threads
             )
     rows = sum(facts["count"] for facts in full.values())
     differing = sum(facts["count"] + facts["deleted"] for facts in changed.values())
@@ -90,12 +91,13 @@ def write_rows(
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    digests = {table_file(name): str(written[name]["sha256"]) for name in tables}
+    digests = {table_file(name): written[name]["sha256"] for name in tables}
     return Rows("base" if is_base else "delta", facts, digests)
 
 
-def _native_call(path: Path, write: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
     try:
-        return write(str(path))
+        yield
     except (RuntimeError, OSError, ValueError) as error:
         raise VersionError(f"{path}: {error}") from error

@@ -84,6 +84,11 @@ def read(store: Store) -> Donefile:
     return parse(store.read(DONEFILE, limit=LIMIT), where=store.shown(DONEFILE)) if _present(store) else parse(b"")
 
 
+def serving(store: Store) -> int | None:
+    """The version that a reader should serve: that of the last line that names one."""
+    return read(store).serving
+
+
 def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
     """What a donefile says. A half-written last line is left out; any other that cannot be understood is an error."""
     entries: dict[int, Entry] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,7 +17,7 @@ from clickline.errors import VersionError
 from clickline.publish.donefiles import HIGHEST, Entry, manifest_of
 from clickline.publish.stores import Store
 
-FORMAT = 1
+FORMAT: Final = 1
 MANIFEST = "manifest.json"
 NETWORK = "network.onnx"
 SAMPLE = "sample.safetensors"
@@ -33,7 +33,7 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 class _Checked(BaseModel):
     """Keys that are not known are left alone: a later version may add some. Types are not converted."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True, populate_by_name=True)
 
 
 class FileFacts(_Checked):

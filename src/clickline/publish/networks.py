@@ -32,6 +32,8 @@ OUTPUT = "probability"
 OPSET = 18
 BATCH = "batch"
 """How the first dimension of everything is called in the graph and in the manifest."""
+WIDEST_ROW = 4096
+LONGEST_SEQUENCE = 1 << 16
 
 
 class _Exported(nn.Module):
@@ -68,6 +70,30 @@ def inputs_of(model: Model, schema: Schema) -> dict[str, dict[str, Any]]:
         found["dense"]["features"] = list(schema.dense_names)
     for one in model.embeddings.values():
         found[one.name] |= _source_of(one, pooling)
+    return found
+
+
+def embeddings_of(inputs: Mapping[str, Mapping[str, Any]], schema: Schema) -> dict[str, Embedding]:
+    """The declarations behind a manifest's inputs: what is needed to feed the network, without the model's code."""
+    found = {}
+    for name, facts in inputs.items():
+        if "table" not in facts:
+            continue
+        shape, slots, length = facts.get("shape"), facts.get("slots"), facts.get("sequence_length", 0)
+        if not (
+            isinstance(facts["table"], str)
+            and isinstance(slots, list)
+            and slots
+            and all(slot in schema.slot_names for slot in slots)
+            and isinstance(length, int)
+            and 0 <= length <= LONGEST_SEQUENCE
+            and isinstance(shape, list)
+            and shape[1:-1] == [length or len(slots)]
+            and isinstance(shape[-1], int)
+            and 1 <= shape[-1] <= WIDEST_ROW
+        ):
+            raise VersionError(f"inputs.{name}: does not fit the schema, or itself: {dict(facts)}")
+        found[name] = Embedding(name, shape[-1], tuple(slots), sequence_length=length, table=facts["table"])
     return found
 
 

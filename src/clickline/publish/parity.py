@@ -13,19 +13,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import VersionError
-from clickline.models.base import Model
 from clickline.publish.chains import LayeredRows, opened
-from clickline.publish.networks import Network
+from clickline.publish.networks import Network, embeddings_of
 from clickline.publish.samples import Sample
 from clickline.publish.stores import Store
-from clickline.train.building import build
 from clickline.train.evaluating import Predictions
 from clickline.train.learner import Learner
 from clickline.train.metrics import auc, sigmoid
@@ -44,14 +41,18 @@ class Published:
     def __init__(
         self,
         *,
-        model: Model,
-        job: Job,
+        inputs: Mapping[str, Mapping[str, Any]],
         schema: Schema,
         rows: Mapping[str, LayeredRows],
         network: bytes,
         threads: int = 1,
     ) -> None:
-        self._sparse = SparseSide(embeddings=model.embeddings, schema=schema, job=job, threads=threads, elsewhere=rows)
+        embeddings = embeddings_of(inputs, schema)
+        for one in embeddings.values():
+            if one.table not in rows or rows[one.table].dim != one.dim:
+                raise VersionError(f"inputs.{one.name}: no table {one.table!r} with rows of dim {one.dim}")
+        # A job says how tables are made; these are made already.
+        self._sparse = SparseSide(embeddings=embeddings, schema=schema, job=Job(), threads=threads, elsewhere=rows)
         self._network = Network(network, threads=threads)
 
     def predict(self, batch: Batch) -> NDArray[np.float32]:
@@ -147,20 +148,13 @@ def judge(parity: Parity, *, dtype: str, max_auc_drop: float) -> None:
 
 
 def check_again(store: Store, version: int) -> float:
-    """Predict a version's kept sample from its files; returns the largest difference from the trainer's."""
+    """Predict a version's kept sample from its files, without its model's code.
+
+    Returns the largest difference from what the trainer predicted.
+    """
     with opened(store, version) as chain:
         manifest = chain.manifest
-        try:
-            job = Job.model_validate(manifest.job)
-        except ValidationError as error:
-            raise VersionError(f"{store.url}: version {version} does not describe a job: {error}") from error
-        published = Published(
-            model=build(job, chain.schema),
-            job=job,
-            schema=chain.schema,
-            rows=chain.rows(),
-            network=chain.network(),
-        )
+        published = Published(inputs=manifest.inputs, schema=chain.schema, rows=chain.rows(), network=chain.network())
         worst = compare(chain.sample(), published).max_difference
     allowed = max(TOLERANCE, float(manifest.parity.get("max_difference", 0.0)) + TOLERANCE)
     if not worst <= allowed:

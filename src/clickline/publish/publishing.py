@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -98,8 +98,8 @@ def _parent(
 def _aside(store: Store, version: int) -> Iterator[Path]:
     """A directory to write a version into, gone afterwards unless it was renamed."""
     if store.directory is None:
-        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as place:
-            yield Path(place)
+        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as scratch:
+            yield Path(scratch)
         return
     place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
     try:
@@ -154,7 +154,7 @@ def _write(
         training=trained.facts(),
         parity=parity.to_dict(),
         job=trained.checkpoint.manifest["job"],
-        schema=trained.schema.to_dict(),
+        data_schema=trained.schema.to_dict(),
     )
     _write_file(aside / MANIFEST, manifest.encoded())
     return manifest
@@ -178,8 +178,7 @@ def _check_parity(
         for name, facts in rows.tables.items()
     }
     published = Published(
-        model=learner.model,
-        job=trained.job,
+        inputs=inputs_of(learner.model, trained.schema),
         schema=trained.schema,
         rows={name: LayeredRows(found) for name, found in layers.items()},
         network=network,
@@ -210,6 +209,8 @@ def _check_parity(
                 f"AUC {parity.auc:.6f} before, {parity.published_auc:.6f} with {settings.dtype} rows "
                 f"(drop {parity.drop:+.6f}, {parity.auc_rows:,} rows)"
             )
+        else:
+            watcher.say("the rows to compare on are all of one class, so what the AUC loses is not known")
     judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop)
     sample.write(aside / SAMPLE)
     _sync(aside / SAMPLE)
@@ -238,8 +239,9 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
             sha256=hashlib.sha256(content).hexdigest(),
         )
     except BaseException:
-        if donefiles.read(store).last < manifest.version:
-            store.remove(folder)
+        with suppress(VersionError):  # if the store cannot even be read, the next publisher clears it away
+            if donefiles.read(store).last < manifest.version:
+                store.remove(folder)
         raise
 
 

@@ -54,9 +54,11 @@ def read_sample(path: Path, *, schema: Schema) -> Sample:
         columns = load(path.read_bytes())
         keys, dense, labels = columns["keys"], columns["dense"], columns["labels"]
         probability, offsets = columns["probability"], columns.get("offsets")
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise VersionError(f"{path}: not a sample: {error}") from error
-    rows, slots = len(labels), len(schema.slots)
+    rows, slots = labels.shape[0] if labels.ndim else 0, len(schema.slots)
+    if rows == 0:
+        raise VersionError(f"{path}: no rows in it")
     shapes = {
         "dense": (dense, np.float32, (rows, schema.dense_width)),
         "labels": (labels, np.float32, (rows, len(schema.labels))),

@@ -52,11 +52,8 @@ class Store:
 
     def exists(self, name: str = "") -> bool:
         with self._explained(name):
+            self.system.invalidate_cache()
             return bool(self.system.exists(self._path(name)))
-
-    def size(self, name: str) -> int:
-        with self._explained(name):
-            return int(self.system.size(self._path(name)))
 
     def read(self, name: str, *, limit: int) -> bytes:
         """A small file. One that is larger than `limit` is refused without reading on."""
@@ -95,14 +92,20 @@ class Store:
             self.system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
             self.system.put_file(str(file), self._path(name))
 
-    def fetch(self, name: str, to: Path) -> Path:
-        """The file's path on this machine; copied to `to` unless it is here already."""
+    def fetch(self, name: str, to: Path, *, limit: int) -> Path:
+        """The file's path on this machine; copied to `to` unless it is here already, but no more than `limit` bytes."""
         if self.directory is not None:
             return self.directory / name
+        if to.is_file():
+            return to
         to.parent.mkdir(parents=True, exist_ok=True)
+        size = 0
         with to.open("wb") as file:
             for piece in self.pieces(name):
                 file.write(piece)
+                size += len(piece)
+                if size > limit:
+                    raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
         return to
 
     def write(self, name: str, content: bytes) -> None:

@@ -67,13 +67,23 @@ def newest(source: Path) -> Checkpoint:
     """The checkpoint that a path means: itself, or the newest complete one of a run."""
     if (source / checkpoints.MANIFEST).is_file():
         return checkpoints.read(source)
-    found = checkpoints.find(source / "checkpoints")
+    found = _found(source / "checkpoints")
     if not found:
         raise CheckpointError(
             f"{source}: no complete checkpoint there; expected a run's directory such as runs/NAME, which has "
             "checkpoints/step-…, or one of those"
         )
     return found[-1]
+
+
+def _found(directory: Path) -> list[Checkpoint]:
+    """All complete checkpoints; a running job may remove one while we look at it, then we look again."""
+    for _ in range(_TRIES - 1):
+        try:
+            return checkpoints.find(directory)
+        except CheckpointError:
+            continue
+    return checkpoints.find(directory)
 
 
 def open_trained(source: Path, *, threads: int | None = None) -> Trained:
