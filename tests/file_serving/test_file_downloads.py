@@ -71,7 +71,9 @@ def test_ranges_that_cannot_be_had_are_refused(client: httpx.Client, asked: str)
     assert (answer.status_code, answer.headers["content-range"]) == (416, "bytes */4096")
 
 
-@pytest.mark.parametrize("asked", ["lines=0-1", "bytes=a-b", "bytes=5-2", "bytes=", "bytes=-", "bytes=1" + "0" * 40 + "-"])
+@pytest.mark.parametrize(
+    "asked", ["lines=0-1", "bytes=a-b", "bytes=5-2", "bytes=", "bytes=-", "bytes=1" + "0" * 40 + "-"]
+)
 def test_what_is_no_range_is_ignored(client: httpx.Client, asked: str) -> None:
     assert client.get(PATH, headers={"Range": asked}).content == FEATURE
 
@@ -108,6 +110,19 @@ def test_a_large_file_does_not_wait_for_its_checksum(root: Path) -> None:
         assert ranged.content == content[1048570:10000000]
         assert ranged.headers["x-checksum-sha256"] == hashlib.sha256(content).hexdigest()
         assert sample(client, "clickline_files_digests") == 1
+
+
+def test_a_checksum_under_way_is_shared_and_does_not_hold_up_the_end(root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.truncate(1 << 40)  # hours of hashing
+    begun = time.monotonic()
+    with FileServer(root, checksum_wait=0.0) as server, httpx.Client(base_url=server.address) as client:
+        for _ in range(3):
+            answer = client.get("/huge", headers={"Range": "bytes=0-9"})
+            assert (answer.content, answer.headers.get("x-checksum-sha256")) == (bytes(10), None)
+        assert len(server._digests._pending) == 1
+    assert time.monotonic() - begun < 20
+    assert not still_open(root / "huge")
 
 
 def test_a_known_checksum_need_not_be_computed(root: Path) -> None:
@@ -205,9 +220,9 @@ def test_where_it_cannot_listen_or_serve_is_said_at_once(root: Path, server: Fil
 
 
 def still_open(path: Path) -> bool:
-    for number in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            if os.readlink(f"/proc/self/fd/{number}") == str(path):
+            if descriptor.readlink() == path:
                 return True
         except OSError:
             continue

@@ -16,6 +16,7 @@ import pytest
 
 from processes import run
 
+pytestmark = pytest.mark.heavy
 SECRET = "not to be seen in any list of processes"  # noqa: S105
 
 

@@ -15,6 +15,9 @@ app = typer.Typer(help="Rows in older formats: SequenceFiles, text, parameter fi
 Layout = Literal["bytes", "fp32", "u8"]
 Source = Annotated[Path, typer.Argument(metavar="SEQUENCE", help="A SequenceFile, or a directory of them.")]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="What to write.", show_default=False)]
+RowLayout = Annotated[
+    Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or u8: 8 bits with the row's min and max.")
+]
 Values = Annotated[
     Literal["text", "fp32", "hex"],
     typer.Option("--values", help="text: as it is; fp32: numbers with spaces or commas between; hex: any bytes."),
@@ -74,9 +77,7 @@ def from_v1(
     source: Annotated[Path, typer.Argument(metavar="PARAMETER", help="A v1 parameter file: pass-NNNNN/NAME.")],
     out: Out,
     dim: Annotated[int, typer.Option("--dim", min=1, help="Numbers per row.", show_default=False)],
-    layout: Annotated[
-        Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")
-    ] = "fp32",
+    layout: RowLayout = "fp32",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -95,9 +96,7 @@ def from_v1(
 def from_tensor(
     source: Annotated[Path, typer.Argument(metavar="PARAMETER", help="A LoDTensor file of two dimensions.")],
     out: Out,
-    layout: Annotated[
-        Literal["fp32", "u8"], typer.Option("--layout", help="fp32, or 8 bits with min and max.")
-    ] = "fp32",
+    layout: RowLayout = "fp32",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,7 +155,7 @@ def announce(
     ] = None,
     patch_of: Annotated[
         int | None,
-        typer.Option("--patch-of", min=0, help="Id of the base; without it, this is one.", show_default=False),
+        typer.Option("--patch-of", min=0, help="Id of its base, for a patch.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""SequenceFiles into dictionaries and back, and parameter files into either. Bad input fails, and then there is no file.
+"""SequenceFiles into dictionaries and back, and parameters into SequenceFiles. Bad input fails and leaves no file.
 
 A SequenceFile does not say what its values are: bytes of any size, fp32, or fp32 min, fp32 max and a byte per number.
 Whoever converts says so, and every value is checked against it. A key that is there twice is an error, since which of
@@ -8,7 +8,7 @@ the two is right nobody can tell.
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from clickline._native import Dictionary, DictionaryError, encode_rows, write_di
 from clickline.errors import DataError
 from clickline.publish.older.sequence_files import aside, read_all, writing
 
+if TYPE_CHECKING:
+    from clickline._native import DictionaryFacts
+
 Layout = Literal["bytes", "fp32", "u8"]
 DTYPES: dict[Layout, int] = {"bytes": 0, "fp32": 1, "u8": 3}
 _BATCH = 65_536
@@ -24,7 +27,7 @@ _BATCH = 65_536
 
 def to_dictionary(
     source: str | os.PathLike[str], out: str | os.PathLike[str], *, layout: Layout = "bytes", threads: int = 1
-) -> dict[str, Any]:
+) -> DictionaryFacts:
     """One dictionary of a SequenceFile, or of all in a directory. Gives its facts."""
     keys, offsets, values = read_all(source)
     sizes = np.diff(offsets)

@@ -78,7 +78,9 @@ def join(directory: str, name: str) -> str:
 
 
 def _system(place: str) -> tuple[Any, str]:
-    options = {"timeout": _SECONDS, "use_listings_cache": False} if place.startswith("ftp://") else {}
+    # A connection of its own each time: a kept one would be dead after the first pause.
+    once = {"timeout": _SECONDS, "use_listings_cache": False, "skip_instance_cache": True}
+    options = once if place.startswith("ftp://") else {}
     try:
         system, name = fsspec.core.url_to_fs(place, **options)
     except (ImportError, ValueError) as error:
