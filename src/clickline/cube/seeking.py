@@ -98,13 +98,13 @@ class Tally(Collector):
         counts: dict[str, int] = dict(self._process.native.counts())
         view = shelf.view
         data = sum(table.file_bytes for table in view.tables.values())
-        counters = {
+        counters: dict[str, tuple[str, float]] = {
             "requests": ("request_num: requests, by wire and HTTP", self._requests + counts.get("gets", 0)),
             "keys": ("total_key_num: keys asked for", self._keys + counts.get("keys", 0)),
             "missing_keys": ("unfound_key_num: keys without a row", self._missing + counts.get("missing", 0)),
             "long_values": (f"long_value_num: values over {LONG_VALUE} bytes, by HTTP", self._long),
         }
-        gauges = {
+        gauges: dict[str, tuple[str, float]] = {
             "keys_per_request_max": ("keys_per_request_num: most keys of one HTTP request", self._largest),
             "load_seconds": ("data_load_time: how long the last load took", shelf.load_seconds),
             "data_bytes": ("data_size: bytes of the version in service", data),

@@ -14,7 +14,7 @@ import os
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from clickline import _native
 from clickline.errors import VersionError
@@ -82,7 +82,7 @@ def write_tar(path: Path, facts: dict[str, Any], tables: dict[str, Path]) -> dic
     with path.open("wb") as file:
         sink = _Hashing(file)
         # Streamed ("w|"): everything passes `sink` once, in order.
-        with tarfile.open(fileobj=sink, mode="w|", format=tarfile.GNU_FORMAT, bufsize=_BLOCK) as tar:
+        with tarfile.open(fileobj=cast(IO[bytes], sink), mode="w|", format=tarfile.GNU_FORMAT, bufsize=_BLOCK) as tar:
             text = json.dumps(facts, indent=1, sort_keys=True).encode()
             tar.addfile(_member(FACTS, len(text)), io.BytesIO(text))
             for name, source in tables.items():

@@ -114,6 +114,6 @@ class PublishedSource:
                 if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
                     return to
         try:
-            return self._store.fetch(name, to)
+            return self._store.fetch(name, to, limit=size)
         except OSError as error:
             raise VersionError(f"{self._store.shown(name)}: cannot be copied to {to}: {error.strerror}") from None
