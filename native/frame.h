@@ -4,6 +4,7 @@
 // belong, without being joined.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +22,7 @@ namespace clickline {
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr uint64_t kHandshakeFrame = 4096;  // the limit before a peer has shown that it knows the token
 
-enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error };
+enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get };
 
 // How rows and gradients travel.
 enum class Width : uint8_t { Fp32 = 0, Fp16 = 1, Bf16 = 2 };
@@ -93,21 +94,37 @@ inline FrameHeader decode(const HeaderBytes &bytes, uint64_t limit) {
   return header;
 }
 
+// Pieces that are used up while they are sent or received: a copy, without an allocation if they are few.
+class Pieces {
+ public:
+  explicit Pieces(std::span<const iovec> from, size_t before = 0) : size_(before + from.size()) {
+    if (size_ > few_.size()) many_.resize(size_);
+    std::copy(from.begin(), from.end(), data() + before);
+  }
+  iovec &operator[](size_t i) { return data()[i]; }
+  std::span<iovec> all() { return {data(), size_}; }
+
+ private:
+  iovec *data() { return size_ > few_.size() ? many_.data() : few_.data(); }
+
+  size_t size_;
+  std::array<iovec, 8> few_;
+  std::vector<iovec> many_;
+};
+
 inline void send_frame(Channel &channel, Kind kind, uint64_t number, std::span<const iovec> payload,
                        Clock::time_point deadline) {
   FrameHeader header{kind, 0, number, 0};
   HashStream hash;
-  std::vector<iovec> pieces(1);
-  pieces.reserve(payload.size() + 1);
   for (const iovec &piece : payload) {
     header.length += piece.iov_len;
     if (piece.iov_len) hash.update(piece.iov_base, piece.iov_len);
-    pieces.push_back(piece);
   }
   header.hash = hash.result();
   HeaderBytes bytes = encode(header);
+  Pieces pieces(payload, 1);
   pieces[0] = {bytes.data(), bytes.size()};
-  channel.send(pieces, deadline);
+  channel.send(pieces.all(), deadline);
 }
 
 inline void send_frame(Channel &channel, Kind kind, uint64_t number, std::string_view payload,
@@ -126,9 +143,9 @@ inline FrameHeader receive_header(Channel &channel, uint64_t limit, Clock::time_
 // `places` must have room for header.length bytes together.
 inline void receive_payload(Channel &channel, const FrameHeader &header, std::span<const iovec> places,
                             Clock::time_point deadline) {
-  std::vector<iovec> pieces(places.begin(), places.end());
+  Pieces pieces(places);
   HashStream hash;
-  channel.receive(pieces, deadline, &hash);
+  channel.receive(pieces.all(), deadline, &hash);
   if (hash.result() != header.hash) throw Garbled("a frame's payload is garbled");
 }
 

@@ -99,44 +99,58 @@ Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clo
   return {printable(terms.client_name), terms.client, terms.lane};
 }
 
-Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
-                     Clock::time_point deadline) {
-  Buffer buffer;
-  FrameHeader header = receive_header(channel, kHandshakeFrame, deadline);
-  Reader hello(receive_payload(channel, header, buffer, deadline));
+std::string Greeting::auth(const FrameHeader &header, std::string_view payload) {
+  Reader hello(payload);
   if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(hello.rest()));
   if (header.kind != Kind::Hello) throw Garbled("not a HELLO frame");
   const auto first = hello.number<uint16_t>(), last = hello.number<uint16_t>();
-  if (first > kWireVersion || last < kWireVersion)
-    refuse_and_throw(channel, "the server speaks versions " + std::to_string(first) + " to " + std::to_string(last) +
-                                  " of the protocol, the client version " + std::to_string(kWireVersion), deadline);
-  Terms terms;
-  const std::string job(hello.text());
-  server = printable(terms.server_name = hello.text());
-  terms.server_nonce = hello.take(32);
+  if (first > kWireVersion || last < kWireVersion) {
+    objection_ = "the server speaks versions " + std::to_string(first) + " to " + std::to_string(last) +
+                 " of the protocol, the client version " + std::to_string(kWireVersion);
+    throw PeerFailure(objection_);
+  }
+  server_job_ = hello.text();
+  server_ = printable(server_name_ = hello.text());
+  server_nonce_ = hello.take(32);
   hello.end();
-  terms.client_nonce = nonce();
-  terms.version = kWireVersion;
-  terms.job = own.job;
-  terms.client_name = own.name;
-  terms.client = client;
-  terms.lane = lane;
-
+  client_nonce_ = nonce();
+  const Terms terms{server_nonce_, client_nonce_, kWireVersion, own_.job, own_.name, client_, lane_, server_name_};
   Writer auth;
-  auth.number(terms.version).text(own.job).text(own.name).number(client).number(lane).raw(terms.client_nonce);
-  auth.raw(text_of(terms.proof(own.token, "client", 0)));
-  send_frame(channel, Kind::Auth, 0, auth.bytes(), deadline);
+  auth.number(kWireVersion).text(own_.job).text(own_.name).number(client_).number(lane_).raw(client_nonce_);
+  auth.raw(text_of(terms.proof(own_.token, "client", 0)));
+  return std::move(auth.bytes());
+}
 
-  header = receive_header(channel, kHandshakeFrame, deadline);
-  Reader answer(receive_payload(channel, header, buffer, deadline));
+Welcome Greeting::welcomed(const FrameHeader &header, std::string_view payload) {
+  Reader answer(payload);
   if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(answer.rest()));
   if (header.kind != Kind::Welcome) throw Garbled("neither a WELCOME nor a REFUSE frame");
   const auto max_frame = answer.number<uint64_t>();
   const Digest proof = digest_of(answer.take(32));
   answer.end();
-  if (!same(proof, terms.proof(own.token, "server", max_frame)))
-    throw PeerFailure("the server does not know the token" + (job == own.job ? "" : " and is of the job '" + printable(job) + "'"));
-  return {server, max_frame};
+  const Terms terms{server_nonce_, client_nonce_, kWireVersion, own_.job, own_.name, client_, lane_, server_name_};
+  if (!same(proof, terms.proof(own_.token, "server", max_frame)))
+    throw PeerFailure("the server does not know the token" +
+                      (server_job_ == own_.job ? "" : " and is of the job '" + printable(server_job_) + "'"));
+  return {server_, max_frame};
+}
+
+Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
+                     Clock::time_point deadline) {
+  Buffer buffer;
+  Greeting greeting(own, client, lane);
+  FrameHeader header = receive_header(channel, kHandshakeFrame, deadline);
+  std::string auth;
+  try {
+    auth = greeting.auth(header, receive_payload(channel, header, buffer, deadline));
+  } catch (const PeerFailure &) {
+    if (!greeting.objection().empty()) refuse(channel, greeting.objection(), deadline);
+    throw;
+  }
+  server = greeting.server();
+  send_frame(channel, Kind::Auth, 0, auth, deadline);
+  header = receive_header(channel, kHandshakeFrame, deadline);
+  return greeting.welcomed(header, receive_payload(channel, header, buffer, deadline));
 }
 
 }  // namespace clickline

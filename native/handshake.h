@@ -31,6 +31,25 @@ struct Welcome {
   uint64_t max_frame;  // what it takes
 };
 
+// The client's side, one step for each frame that comes, for whoever does not want to wait for them.
+class Greeting {
+ public:
+  Greeting(const Identity &own, uint64_t client, uint32_t lane) : own_(own), client_(client), lane_(lane) {}
+
+  // Both throw PeerFailure for a refusal, the server's or ours, ConnectionLost for what makes no sense.
+  std::string auth(const FrameHeader &header, std::string_view hello);  // the payload of the AUTH to be sent
+  Welcome welcomed(const FrameHeader &header, std::string_view welcome);
+
+  const std::string &server() const { return server_; }  // its name, once it has said it
+  const std::string &objection() const { return objection_; }  // for a REFUSE, if the server should be told
+
+ private:
+  const Identity &own_;
+  const uint64_t client_;
+  const uint32_t lane_;
+  std::string server_, objection_, server_job_, server_name_, server_nonce_, client_nonce_;
+};
+
 // `server` gets the server's name as soon as it is known, for messages about what goes wrong afterwards.
 Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
                      Clock::time_point deadline);

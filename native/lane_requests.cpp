@@ -26,15 +26,6 @@ void widen(Width width, const char *from, float *to, size_t count) {
 
 }  // namespace
 
-std::vector<std::pair<uint32_t, uint32_t>> owner_ranges(uint32_t servers) {
-  if (servers < 1 || servers > kBuckets)
-    throw std::invalid_argument("servers must be 1 to " + std::to_string(kBuckets) + " but got " + std::to_string(servers));
-  std::vector<std::pair<uint32_t, uint32_t>> ranges;
-  for (uint32_t s = 0; s < servers; ++s)
-    ranges.emplace_back(kBuckets * s / servers, kBuckets * (s + 1) / servers);
-  return ranges;
-}
-
 // Which keys are whose; and that they come in bucket order, without which they would go to the wrong server.
 std::vector<std::pair<size_t, size_t>> Lane::slices(std::span<const uint64_t> keys) const {
   std::vector<std::pair<size_t, size_t>> result;

@@ -25,13 +25,6 @@ namespace {
 
 std::string reason() { return std::strerror(errno); }
 
-struct Endpoint {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  int family() const { return storage.ss_family; }
-  const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
-};
-
 Endpoint unix_endpoint(const std::string &path) {
   Endpoint result;
   auto *unix_address = reinterpret_cast<sockaddr_un *>(&result.storage);
@@ -93,28 +86,7 @@ void skip(std::span<iovec> &pieces, size_t done) {
 
 constexpr size_t kPieces = 512;  // of one call; the system's limit is 1024
 
-// First tries, then waits: most often there is something, and a poll saved is a microsecond saved.
-template <class Step>
-void transfer(int fd, short events, std::span<iovec> pieces, Clock::time_point deadline, const Watch &watch,
-              uint64_t &count, const char *what, Step step) {
-  skip(pieces, 0);  // empty pieces would look like the end of the stream
-  while (!pieces.empty()) {
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = std::min(pieces.size(), kPieces);
-    const ssize_t done = step(&message);
-    if (done > 0) {
-      count += static_cast<uint64_t>(done);
-      skip(pieces, static_cast<size_t>(done));
-    } else if (done == 0) {
-      throw ConnectionLost("the peer closed the connection");
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
-      if (!wait_for(fd, events, deadline, watch)) throw TimedOut(std::string("timed out while ") + what);
-    } else {
-      throw ConnectionLost(std::string("the connection broke while ") + what + ": " + reason());
-    }
-  }
-}
+bool nothing_yet() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
@@ -150,23 +122,79 @@ bool wait_for(int fd, short events, Clock::time_point deadline, const Watch &wat
   }
 }
 
+// First tries, then waits: most often there is room, and a poll saved is a microsecond saved.
 void Channel::send(std::span<iovec> pieces, Clock::time_point deadline) {
-  transfer(socket_.get(), POLLOUT, pieces, deadline, *watch_, bytes_sent, "sending",
-           [this](const msghdr *message) { return ::sendmsg(socket_.get(), message, MSG_NOSIGNAL); });
+  skip(pieces, 0);
+  while (!pieces.empty()) {
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = std::min(pieces.size(), kPieces);
+    const ssize_t done = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (done >= 0) {
+      bytes_sent += static_cast<uint64_t>(done);
+      skip(pieces, static_cast<size_t>(done));
+    } else if (!nothing_yet()) {
+      throw ConnectionLost("the connection broke while sending: " + reason());
+    } else if (!wait_for(socket_.get(), POLLOUT, deadline, *watch_)) {
+      throw TimedOut("timed out while sending");
+    }
+  }
+}
+
+void Channel::take_ahead(std::span<iovec> &places, HashStream *hash) {
+  while (ahead_begin_ < ahead_end_ && !places.empty()) {
+    const size_t size = std::min(ahead_end_ - ahead_begin_, places.front().iov_len);
+    std::memcpy(places.front().iov_base, ahead_.get() + ahead_begin_, size);
+    if (hash) hash->update(places.front().iov_base, size);
+    ahead_begin_ += size;
+    skip(places, size);
+  }
+}
+
+// One call: into the places and, if that fills them, into what is kept for later.
+ssize_t Channel::receive_some(std::span<iovec> places, HashStream *hash) {
+  constexpr size_t kFew = 8;
+  iovec few[kFew + 1];
+  msghdr message{};
+  message.msg_iov = places.data();
+  message.msg_iovlen = std::min(places.size(), kPieces);
+  if (places.size() <= kFew) {
+    if (!ahead_) ahead_ = std::make_unique_for_overwrite<char[]>(kAhead);
+    few[std::copy(places.begin(), places.end(), few) - few] = {ahead_.get(), kAhead};
+    message.msg_iov = few;
+    message.msg_iovlen = places.size() + 1;
+  }
+  const ssize_t done = ::recvmsg(socket_.get(), &message, 0);
+  size_t left = done > 0 ? static_cast<size_t>(done) : 0;
+  for (const iovec &place : places) {
+    const size_t size = std::min(left, place.iov_len);
+    if (hash && size) hash->update(place.iov_base, size);
+    left -= size;
+  }
+  ahead_begin_ = 0;
+  ahead_end_ = left;
+  return done;
 }
 
 void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash) {
-  transfer(socket_.get(), POLLIN, places, deadline, *watch_, bytes_received, "waiting for an answer",
-           [&](msghdr *message) {
-             const ssize_t done = ::recvmsg(socket_.get(), message, 0);
-             size_t left = hash && done > 0 ? static_cast<size_t>(done) : 0;
-             for (const iovec *place = message->msg_iov; left; ++place) {
-               const size_t size = std::min(left, place->iov_len);
-               hash->update(place->iov_base, size);
-               left -= size;
-             }
-             return done;
-           });
+  skip(places, 0);  // empty pieces would look like the end of the stream
+  take_ahead(places, hash);
+  while (!places.empty()) {
+    ssize_t done = receive_some(places, hash);
+    if (done < 0 && nothing_yet()) {
+      const bool begins = !hash;  // a frame; the rest of it will come without being asked for
+      const bool found =
+          begins && patience_.spin([&] { return (done = receive_some(places, hash)) >= 0 || !nothing_yet(); });
+      if (!found && !wait_for(socket_.get(), POLLIN, deadline, *watch_))
+        throw TimedOut("timed out while waiting for an answer");
+      if (begins) patience_.ended();
+      if (!found) continue;
+    }
+    if (done < 0) throw ConnectionLost("the connection broke while waiting for an answer: " + reason());
+    if (!done) throw ConnectionLost("the peer closed the connection");
+    bytes_received += static_cast<uint64_t>(done);
+    skip(places, static_cast<size_t>(done) - ahead_end_);
+  }
 }
 
 bool Channel::gone() const {
@@ -190,29 +218,38 @@ void tune(int socket) {
   option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
 }
 
-Channel connect_to(const std::string &address, Clock::time_point deadline, const Watch &watch) {
-  const std::vector<Endpoint> peers = endpoints(address, false);
-  for (size_t i = 0;; ++i) {
-    const bool last = i + 1 == peers.size();
-    try {
-      Descriptor socket = new_socket(peers[i].family());
-      if (::connect(socket.get(), peers[i].get(), peers[i].size)) {
-        // A unix socket whose queue is full says EAGAIN, and is not connecting.
-        if (errno != EINPROGRESS && errno != EINTR) throw ConnectionLost(reason());
-        if (!wait_for(socket.get(), POLLOUT, deadline, watch)) throw TimedOut("timed out while connecting");
-        int error = 0;
-        socklen_t size = sizeof error;
-        if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
-        if (error) throw ConnectionLost(std::strerror(error));
-      }
-      tune(socket.get());
-      return Channel(std::move(socket), &watch);
-    } catch (const TimedOut &) {
-      throw;
-    } catch (const ConnectionLost &) {
-      if (last) throw;
-    }
+Dial::Dial(const std::string &address) : peers_(endpoints(address, false)) { begin(); }
+
+// With the next endpoint that does not refuse at once.
+void Dial::begin() {
+  for (;; ++next_) {
+    const Endpoint &peer = peers_[next_];
+    socket_ = new_socket(peer.family());
+    // A unix socket whose queue is full says EAGAIN, and is not connecting.
+    if (!::connect(socket_.get(), peer.get(), peer.size) || errno == EINPROGRESS || errno == EINTR) return;
+    if (next_ + 1 == peers_.size()) throw ConnectionLost(reason());
   }
+}
+
+bool Dial::done() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+  if (!error) {
+    tune(socket_.get());
+    return true;
+  }
+  if (++next_ == peers_.size()) throw ConnectionLost(std::strerror(error));
+  begin();
+  return false;
+}
+
+Channel connect_to(const std::string &address, Clock::time_point deadline, const Watch &watch) {
+  Dial dial(address);
+  do {
+    if (!wait_for(dial.fd(), POLLOUT, deadline, watch)) throw TimedOut("timed out while connecting");
+  } while (!dial.done());
+  return Channel(dial.take(), &watch);
 }
 
 Listener::Listener(const std::string &wanted) : address(wanted) {

@@ -7,15 +7,20 @@
 // - No call raises SIGPIPE; no descriptor outlives an exec.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "spinning.h"
 
 namespace clickline {
 
@@ -80,7 +85,8 @@ struct Watch {
   std::function<void()> check;
 };
 
-// A connected socket.
+// A connected socket. What arrives beyond what was asked for is kept for the next receive: a small frame's header and
+// payload cost one call together.
 class Channel {
  public:
   Channel() = default;
@@ -93,12 +99,23 @@ class Channel {
 
   bool gone() const;  // the peer hung up; asked while its request is being worked on
   explicit operator bool() const { return static_cast<bool>(socket_); }
-  void close() { socket_.reset(); }
+  void close() {
+    socket_.reset();
+    ahead_begin_ = ahead_end_ = 0;
+  }
   uint64_t bytes_sent = 0, bytes_received = 0;
 
  private:
+  static constexpr size_t kAhead = 16384;
+
+  void take_ahead(std::span<iovec> &places, HashStream *hash);
+  ssize_t receive_some(std::span<iovec> places, HashStream *hash);
+
   Descriptor socket_;
   const Watch *watch_ = nullptr;
+  std::unique_ptr<char[]> ahead_;
+  size_t ahead_begin_ = 0, ahead_end_ = 0;
+  Patience patience_;
 };
 
 // Waits until one of `events` (as for poll) is there; fd -1 waits for the watch alone and ends at the deadline.
@@ -114,6 +131,29 @@ struct Listener {
   explicit Listener(const std::string &address);
   ~Listener();  // removes the file, unless another server has taken it over
   Listener(const Listener &) = delete;
+};
+
+struct Endpoint {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+  int family() const { return storage.ss_family; }
+  const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
+};
+
+// Connecting without waiting: each of the endpoints that an address stands for is tried, until one takes us.
+class Dial {
+ public:
+  explicit Dial(const std::string &address);  // resolves it and begins
+  bool done();  // when the socket has become writable; false: go on waiting, maybe for another socket
+  int fd() const { return socket_.get(); }
+  Descriptor take() { return std::move(socket_); }
+
+ private:
+  void begin();
+
+  std::vector<Endpoint> peers_;
+  size_t next_ = 0;
+  Descriptor socket_;
 };
 
 // Throws ConnectionLost, TimedOut, what `check` throws, or std::invalid_argument for what is no address.

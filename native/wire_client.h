@@ -23,13 +23,11 @@
 #include <vector>
 
 #include "handshake.h"
+#include "owners.h"
 #include "sockets.h"
 #include "table_service.h"
 
 namespace clickline {
-
-// Buckets [first, second) of each server.
-std::vector<std::pair<uint32_t, uint32_t>> owner_ranges(uint32_t servers);
 
 struct LaneConfig {
   std::vector<std::string> addresses;

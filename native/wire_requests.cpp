@@ -12,12 +12,12 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
     if (connection.channel.gone()) throw ConnectionLost("the client is gone");
   };
   const Kind kind = header.kind;
-  if (kind != Kind::Call && kind != Kind::Pull && kind != Kind::Push)
+  if (kind != Kind::Call && kind != Kind::Pull && kind != Kind::Push && !(kind == Kind::Get && getter_))
     throw Garbled("frame of kind " + std::to_string(static_cast<int>(kind)) + ", which is no request");
   const auto sequence = Reader(request).number<uint64_t>();
   connection.answer = Kind::Reply;
   try {
-    if (!sequence || !config_.once || kind == Kind::Pull) {
+    if (!sequence || !config_.once || kind == Kind::Pull || kind == Kind::Get) {
       execute(connection, kind, request, still_wanted, [] {});
       return;
     }
@@ -72,6 +72,11 @@ void WireServer::execute(Connection &connection, Kind kind, std::string_view req
     reader.take((8 - length % 8) % 8);
     const std::string_view body = reader.rest();
     attempt([&] { handler_(connection.peer, op, body, connection.body, connection.reply); });
+    done();
+    return;
+  }
+  if (kind == Kind::Get) {
+    attempt([&] { getter_(request, connection.reply, connection.scratch); });
     done();
     return;
   }

@@ -33,9 +33,9 @@ pthread_t start_thread(void *(*run)(void *), void *argument) {
 
 }  // namespace
 
-WireServer::WireServer(ServerConfig config, Handler handler)
-    : config_(std::move(config)), handler_(std::move(handler)), listener_(std::make_unique<Listener>(config_.address)),
-      address_(listener_->address), watch_{&stop_, [this] {
+WireServer::WireServer(ServerConfig config, Handler handler, Getter getter)
+    : config_(std::move(config)), handler_(std::move(handler)), getter_(std::move(getter)),
+      listener_(std::make_unique<Listener>(config_.address)), address_(listener_->address), watch_{&stop_, [this] {
         if (stopping_) throw Cancelled("the server is closing");
       }} {
   tables.max_reply = config_.max_frame;

@@ -2,7 +2,8 @@
 // connection at a time. With the some hundred connections of a job this is simpler and no slower than an event loop.
 // Promises:
 // - It listens when the constructor returns; clients may connect before tables are there or open.
-// - PULL and PUSH touch nothing but the table; CALL goes to the handler, which may block for long.
+// - PULL and PUSH touch nothing but the table, GET nothing but the dictionaries; CALL goes to the handler, which may
+//   block for long.
 // - A request with a sequence number is executed once (see exactly_once.h). While it waits, a client that hangs up is
 //   noticed, so that threads do not pile up.
 // - Whatever bytes a peer sends, the worst that happens is that its connection is closed.
@@ -37,6 +38,9 @@ struct HandlerError : std::runtime_error {
 using Handler = std::function<void(const Peer &peer, std::string_view op, std::string_view body,
                                    const std::shared_ptr<Buffer> &memory, Buffer &reply)>;
 
+// Answers GET. What it throws becomes an ERROR: a HandlerError's text as it is.
+using Getter = std::function<void(std::string_view request, Buffer &reply, Buffer &scratch)>;
+
 struct ServerConfig {
   std::string address;
   Identity identity;
@@ -51,7 +55,7 @@ struct ServerCounts {
 
 class WireServer {
  public:
-  WireServer(ServerConfig config, Handler handler);
+  WireServer(ServerConfig config, Handler handler, Getter getter = {});
   ~WireServer();
   WireServer(const WireServer &) = delete;
 
@@ -77,6 +81,7 @@ class WireServer {
 
   const ServerConfig config_;
   const Handler handler_;
+  const Getter getter_;
   std::unique_ptr<Listener> listener_;
   const std::string address_;
   Event stop_;

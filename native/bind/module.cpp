@@ -17,6 +17,7 @@ void bind_wire(nb::module_ &m);
 void bind_lane(nb::module_ &m);
 void bind_sequence(nb::module_ &m);
 void bind_dictionary(nb::module_ &m);
+void bind_cube(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -40,4 +41,5 @@ NB_MODULE(_native, m) {
   bind_lane(m);
   bind_sequence(m);
   bind_dictionary(m);
+  bind_cube(m);
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clickline.errors import JobError as JobError
     from clickline.errors import ModelError as ModelError
     from clickline.errors import PeerError as PeerError
+    from clickline.errors import VersionError as VersionError
     from clickline.launch.clusters import train_job as train_job
     from clickline.models.base import Model as Model
 
@@ -42,6 +43,7 @@ _EXPORTS = {
     "ModelError": "clickline.errors",
     "CheckpointError": "clickline.errors",
     "PeerError": "clickline.errors",
+    "VersionError": "clickline.errors",
 }
 
 

@@ -480,3 +480,110 @@ def difference_dictionary(
 
 def encode_rows(rows: NDArray[np.float32], dtype: int) -> NDArray[np.uint8]: ...
 def decode_rows(values: NDArray[np.uint8], dtype: int, dim: int) -> NDArray[np.float32]: ...
+
+# --- cube ---
+class CubeServer:
+    """Answers GET from dictionaries, without Python, and CALL by a Python function. See docs/reference/wire.md."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str,
+        job: str,
+        token: bytes,
+        handler: Callable[[str, int, str, memoryview], Bytes | list[Any]] | None = None,
+        max_frame: int = ...,
+        max_connections: int = 4096,
+    ) -> None:
+        """Listens at once; GETs are answered when a version has been loaded and switched to."""
+
+    @property
+    def address(self) -> str:
+        """With the real port."""
+
+    def load(self, version: int, tables: dict[str, Layers]) -> None:
+        """Beside the versions that are there; it can be read by its number at once."""
+
+    def switch(self, version: int, number: int) -> None:
+        """Makes a loaded version the current one. The number grows with every switch, also one back."""
+
+    def drop(self, version: int) -> None:
+        """Not the current one. Requests that read it finish first."""
+
+    def versions(self) -> list[int]: ...
+    def current(self) -> tuple[int, int]:
+        """(version, number of the switch); zeros before the first."""
+
+    def counts(self) -> dict[str, int]: ...
+    def close(self) -> None: ...
+
+class Got:
+    """Rows of one version, in the order of the keys. The arrays are views of memory that it owns."""
+
+    @property
+    def version(self) -> int:
+        """0 if nobody could be asked what is current."""
+
+    @property
+    def code(self) -> int:
+        """0; -2: some shards failed; -3: all did."""
+
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def row_bytes(self) -> int:
+        """0: values of any size."""
+
+    @property
+    def status(self) -> NDArray[np.uint8]:
+        """Of each key: 0 found, 1 missing, 3 its shard failed."""
+
+    @property
+    def values(self) -> NDArray[np.uint8]:
+        """[keys, row_bytes], zeros where nothing was found; of any size: all of them, one behind the other."""
+
+    @property
+    def offsets(self) -> NDArray[np.uint64] | None:
+        """Of values of any size: where each begins, and the end of the last."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Why shards failed, one text for each."""
+
+class CubeClient:
+    """Reads tables from cube servers: shards, each held by several replicas. Any number of threads may use it."""
+
+    def __init__(
+        self,
+        shards: list[list[str]],
+        *,
+        name: str,
+        job: str,
+        token: bytes,
+        timeout: float = 1.0,
+        hedge: float = 0.0,
+        retries: int = 2,
+        max_frame: int = ...,
+    ) -> None:
+        """`timeout` is of each try; after `hedge` seconds another replica is asked as well (0: never)."""
+
+    def get(self, table: str, keys: NDArray[np.uint64], version: int | None = None) -> Got:
+        """All rows are of one version: the given one, or the current one of the highest switch number seen so far.
+
+        Raises PeerError, beginning with "no-such-version: " or "no-such-table: ", for what no replica has. Shards that
+        cannot be asked are told by `code` and `status`.
+        """
+
+    def set_addresses(self, shard: int, replicas: list[str]) -> None: ...
+    @property
+    def version(self) -> int:
+        """That is read unless another is asked for; 0: not known yet."""
+
+    def counts(self) -> dict[str, Any]:
+        """Numbers; "requests" is a list, one for each shard."""
+
+    def close(self) -> None:
+        """Calls that are under way, and later ones, raise PeerError."""

@@ -5,7 +5,8 @@ ClicklineError
 ├── DataError         the data cannot be read, or too much of it is malformed
 ├── ModelError        the model cannot be built, or does not fit the job
 ├── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
-└── PeerError         another process of the job cannot be reached, refuses us, or has failed
+├── PeerError         another process of the job cannot be reached, refuses us, or has failed
+└── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
 """
 
 from __future__ import annotations
@@ -71,3 +72,7 @@ class CheckpointError(ClicklineError):
 
 class PeerError(ClicklineError):
     exit_code = 7
+
+
+class VersionError(ClicklineError):
+    exit_code = 8

@@ -47,11 +47,13 @@ def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
 
 
 def test_exit_codes_are_those_of_the_errors_and_in_the_help() -> None:
-    raised = [errors.JobError, errors.DataError, errors.ModelError, errors.CheckpointError, errors.PeerError]
-    assert {error.exit_code for error in raised} == {3, 4, 5, 6, 7}
+    raised = errors.ClicklineError.__subclasses__()
+    assert {error.exit_code for error in raised} == {3, 4, 5, 6, 7, 8}
     assert set(EXIT_CODES) == {0, 1, 2, 130} | {error.exit_code for error in raised}
     help_text = " ".join(runner.invoke(app, ["--help"]).output.split())
-    assert "0 ok, 1 failed, 2 usage, 3 job, 4 data, 5 model, 6 checkpoint, 7 peer, 130 interrupted" in help_text
+    assert (
+        "0 ok, 1 failed, 2 usage, 3 job, 4 data, 5 model, 6 checkpoint, 7 peer, 8 version, 130 interrupted" in help_text
+    )
 
 
 def test_the_reference_is_current() -> None:

@@ -23,6 +23,7 @@ NAMES = [
     "ModelError",
     "PeerError",
     "Reader",
+    "VersionError",
     "__version__",
     "read_job",
     "train_job",

@@ -13,7 +13,9 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, data, importing, rows
+from clickline.cli import checkpoint, cube, data, importing, rows, versions
+from clickline.cli.agent import agent
+from clickline.cli.build import build
 from clickline.cli.capacity import capacity
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
@@ -23,9 +25,12 @@ from clickline.cli.fileserver import fileserver
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
 from clickline.cli.pserver import pserver
+from clickline.cli.publish import publish
+from clickline.cli.rollback import rollback
 from clickline.cli.status import status
 from clickline.cli.train import train
 from clickline.cli.trainer import trainer
+from clickline.cli.transfer import transfer
 from clickline.cli.up import up
 from clickline.cli.validate import validate
 from clickline.launch.child import live_no_longer_than_parent
@@ -39,6 +44,7 @@ EXIT_CODES = {
     5: "model",
     6: "checkpoint",
     7: "peer",
+    8: "version",
     130: "interrupted",
 }
 
@@ -82,6 +88,13 @@ app.command()(logs)
 app.command()(evaluate)
 app.command()(fileserver)
 app.add_typer(checkpoint.app, name="checkpoint")
+app.command()(publish)
+app.add_typer(versions.app, name="versions")
+app.command()(rollback)
+app.command()(build)
+app.command()(transfer)
+app.command()(agent)
+app.add_typer(cube.app, name="cube")
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
 app.add_typer(rows.app, name="rows")

@@ -1,0 +1,78 @@
+// Waiting for a peer for a moment without going to sleep: to be woken costs more time than most answers take.
+// Promises:
+// - Nobody spins longer than kLongest, nor where the waits of late were longer than that: who is asked seldom, sleeps.
+// - At most (cores - 1) threads of a process spin at a time, on one core none.
+// - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does
+//   not yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+namespace clickline {
+
+namespace detail {
+inline std::atomic<int> spinners{0};
+
+inline int most_spinners() {
+  static const int most = [] {
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) ? 0 : CPU_COUNT(&cores) - 1;
+  }();
+  return most;
+}
+}  // namespace detail
+
+// Of one connection: how long its waits are.
+class Patience {
+  using Clock = std::chrono::steady_clock;
+  using Nanoseconds = std::chrono::nanoseconds;
+
+ public:
+  // Asks `ready` again and again. False: it is time to sleep. Either way the wait began now; ended() is its end.
+  template <class Ready>
+  bool spin(Ready ready) {
+    const auto now = began_ = Clock::now();
+    if (average_ > kLongest || now < rest_until_) return false;
+    if (detail::spinners.fetch_add(1, std::memory_order_relaxed) >= detail::most_spinners()) {
+      detail::spinners.fetch_sub(1, std::memory_order_relaxed);
+      return false;
+    }
+    const bool found = look(ready, now);
+    detail::spinners.fetch_sub(1, std::memory_order_relaxed);
+    return found;
+  }
+
+  void ended() {
+    const Nanoseconds took = std::min<Nanoseconds>(Clock::now() - began_, kLong);
+    average_ += (took - average_) / 8;
+  }
+
+ private:
+  static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
+  static constexpr Nanoseconds kLong = std::chrono::milliseconds(1);    // longer waits say nothing more
+  static constexpr Nanoseconds kBusy = std::chrono::microseconds(50);   // between two looks: somebody else ran
+  static constexpr Nanoseconds kRest = std::chrono::milliseconds(10);
+
+  template <class Ready>
+  bool look(Ready &ready, Clock::time_point last) {
+    const auto end = last + std::min(kLongest, 2 * average_ + std::chrono::microseconds(20));
+    for (;;) {
+      if (ready()) return true;
+      const auto now = Clock::now();
+      if (now - last > kBusy || now > end) {
+        rest_until_ = now + kRest;
+        return false;
+      }
+      last = now;
+    }
+  }
+
+  Clock::time_point began_{}, rest_until_{};
+  Nanoseconds average_ = kLong;  // nobody spins before it has shown that it is worth it
+};
+
+}  // namespace clickline

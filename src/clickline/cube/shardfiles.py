@@ -1,0 +1,168 @@
+"""What a shard gets of a version: a plain tar with `shard.json` and one dictionary for each table.
+
+Nothing is unpacked: servers map the dictionaries where they lie in the tar, whose members begin at multiples of 512
+bytes. Compaction makes the same as a directory, without the tar. Beware: a tar comes over the network. Only plain files
+with the names that shard.json tells are looked at, and places are checked against the size of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from clickline import _native
+from clickline.errors import VersionError
+
+FORMAT = 1
+FACTS = "shard.json"
+_FACTS_LIMIT = 1 << 20
+_MEMBERS = 4096
+_BLOCK = 1 << 20
+_FILE_KEYS = {"version": int, "base": int, "shard": int, "shards": int, "name": str, "kind": str, "tables": dict}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A dictionary, alone or inside another file."""
+
+    path: Path
+    offset: int
+    length: int
+
+    def open(self, *, memory: bool = False) -> _native.Dictionary:
+        return _native.Dictionary(str(self.path), offset=self.offset, length=self.length, memory=memory)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard's part of one version, as it lies on disk."""
+
+    path: Path
+    facts: dict[str, Any]
+    tables: dict[str, Place]
+
+    @property
+    def version(self) -> int:
+        return int(self.facts["version"])
+
+    @property
+    def parent(self) -> int | None:
+        """What it is a delta on; None: it is complete."""
+        parent = self.facts.get("parent")
+        return None if parent is None else int(parent)
+
+
+def owned_buckets(shard: int, shards: int) -> tuple[int, int]:
+    """A shard's buckets, [first, last)."""
+    return _native.owner_ranges(shards)[shard]
+
+
+def part_name(name: str, shard: int) -> str:
+    return f"{name}_part{shard}.tar"
+
+
+def build_name(base: int, version: int) -> str:
+    """Of a version's directory among the builds."""
+    return f"{base}_{version}"
+
+
+def deployed_name(base: int, version: int) -> str:
+    """Of a version's directory on a server: the older layout."""
+    return str(version) if base == version else f"{base}_{version}"
+
+
+def write_tar(path: Path, facts: dict[str, Any], tables: dict[str, Path]) -> dict[str, Any]:
+    """Pack dictionaries; gives back bytes, sha256 and md5 of the tar. The same input makes the same bytes."""
+    with path.open("wb") as file:
+        sink = _Hashing(file)
+        # Streamed ("w|"): everything passes `sink` once, in order.
+        with tarfile.open(fileobj=cast(IO[bytes], sink), mode="w|", format=tarfile.GNU_FORMAT, bufsize=_BLOCK) as tar:
+            text = json.dumps(facts, indent=1, sort_keys=True).encode()
+            tar.addfile(_member(FACTS, len(text)), io.BytesIO(text))
+            for name, source in tables.items():
+                with source.open("rb") as content:
+                    tar.addfile(_member(f"{name}.dict", source.stat().st_size), content)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": sink.size, "sha256": sink.sha256.hexdigest(), "md5": sink.md5.hexdigest()}
+
+
+def read_shard(path: Path) -> Shard:
+    """Look into a shard's tar or directory; refuses what does not fit together."""
+    try:
+        return _read_directory(path) if path.is_dir() else _read_tar(path)
+    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise VersionError(f"{path}: not a shard's file: {type(error).__name__}: {error}") from None
+
+
+def _read_directory(path: Path) -> Shard:
+    facts = _checked((path / FACTS).read_bytes())
+    tables = {}
+    for name in facts["tables"]:
+        file = path / f"{name}.dict"
+        tables[name] = Place(file, 0, file.stat().st_size)
+    return Shard(path, facts, tables)
+
+
+def _read_tar(path: Path) -> Shard:
+    size = path.stat().st_size
+    places: dict[str, Place] = {}
+    facts: dict[str, Any] | None = None
+    with tarfile.open(path, mode="r:") as tar:
+        for count, member in enumerate(tar):
+            if count >= _MEMBERS or not member.isreg() or member.offset_data + member.size > size:
+                raise ValueError(f"member {member.name!r} is no plain file inside it")
+            if member.name == FACTS:
+                content = tar.extractfile(member)
+                if content is None or member.size > _FACTS_LIMIT:
+                    raise ValueError(f"{FACTS} is too large")
+                facts = _checked(content.read())
+            else:
+                places[member.name] = Place(path, member.offset_data, member.size)
+    if facts is None:
+        raise ValueError(f"{FACTS} is missing")
+    missing = [name for name in facts["tables"] if f"{name}.dict" not in places]
+    if missing:
+        raise ValueError(f"table {missing[0]!r} has no dictionary in it")
+    return Shard(path, facts, {name: places[f"{name}.dict"] for name in facts["tables"]})
+
+
+def _checked(content: bytes) -> dict[str, Any]:
+    facts = json.loads(content)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise ValueError(f"{FACTS} is not of format {FORMAT}")
+    for key, kind in _FILE_KEYS.items():
+        if not isinstance(facts.get(key), kind):
+            raise ValueError(f"{FACTS}: {key} must be of type {kind.__name__}, not {facts.get(key)!r}")
+    if (facts["kind"] == "base") != (facts.get("parent") is None):
+        raise ValueError(f"{FACTS}: kind {facts['kind']!r} with parent {facts.get('parent')!r}")
+    parent = facts.get("parent")
+    if parent is not None and (not isinstance(parent, int) or not parent < facts["version"]):
+        raise ValueError(f"{FACTS}: version {facts['version']} is a delta on {parent!r}")
+    return facts
+
+
+class _Hashing:
+    """A file that knows the hashes of what was written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.sha256, self.md5, self.size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        self.md5.update(data)
+        self.size += len(data)
+        return self._file.write(data)
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size, 0o644
+    return info

@@ -1,0 +1,318 @@
+"""A cube server's versions: which are on disk, which are loaded, which one is in service.
+
+    DIRECTORY/data/<version>/<name>_part<i>.tar              a base, as the agent put it there
+    DIRECTORY/data/<base>_<version>/<name>_part<i>.tar       a delta
+    DIRECTORY/data/compact_<version>/                        a chain that was merged: read instead of it
+    DIRECTORY/state.json                                     what was switched to, and when: what a restart serves
+
+A version is loaded whole or not at all, and nothing is read from a directory that is still being written: those begin
+with a dot and get their name by a rename. What is noted in state.json before a switch is the version that all servers
+were told to serve, so a server that dies in between comes back with that one, never with one merely downloaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from clickline import _native
+from clickline.cube.shardfiles import FACTS, Shard, read_shard
+from clickline.cube.states import read_state, write_state
+from clickline.errors import VersionError
+from clickline.failpoints import reach
+
+log = logging.getLogger("clickline.cube")
+COMPACT = "compact_"
+_HISTORY = 100
+
+
+class Native(Protocol):
+    """What answers readers."""
+
+    def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
+    def switch(self, version: int, number: int) -> None: ...
+    def drop(self, version: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class View:
+    """What is in service. Whoever holds one reads one version."""
+
+    version: int = 0
+    number: int = 0
+    tables: dict[str, _native.Layers] = field(default_factory=dict)
+
+
+class Shelf:
+    """Safe to use from any thread: changes go one after the other, `view` is replaced as a whole."""
+
+    def __init__(
+        self,
+        directory: Path,
+        native: Native,
+        *,
+        name: str,
+        shard: int,
+        shards: int,
+        keep: int = 3,
+        memory: bool = False,
+    ) -> None:
+        if keep < 1:
+            raise VersionError(f"keep is {keep}; at least the version in service must be kept")
+        self.directory, self.data = directory, directory / "data"
+        self.name, self.shard, self.shards = name, shard, shards
+        self.view = View()
+        self.lock = threading.RLock()
+        self._loading = threading.Lock()
+        self.load_seconds = 0.0
+        self.problems: list[str] = []
+        """What is wrong with what lies here, since the start."""
+        self._native, self._keep, self._memory = native, keep, memory
+        self._replace: Callable[[int, dict[str, _native.Layers]], None] | None = getattr(native, "replace", None)
+        self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
+        self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
+        self._looked_into: dict[tuple[Path, int, int], Shard] = {}
+        self.data.mkdir(parents=True, exist_ok=True)
+        found = read_state(directory / "state.json") or {}
+        self._number = int(found.get("number", 0))
+        self._history: list[tuple[int, int]] = [(int(v), int(n)) for v, n in found.get("history", [])]
+        self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
+
+    # --- what is there ---
+
+    @property
+    def loaded(self) -> list[int]:
+        return sorted(self._loaded)
+
+    @property
+    def noted(self) -> tuple[int, int]:
+        """Version and number of the last switch, be it served yet or not."""
+        return self._history[-1] if self._history else (0, 0)
+
+    def on_disk(self) -> dict[int, Path]:
+        """Where each version lies; a merged chain rather than its delta."""
+        found: dict[int, Path] = {}
+        for path in sorted(self.data.iterdir(), key=lambda path: path.name.startswith(COMPACT)):
+            text = path.name.removeprefix(COMPACT).rpartition("_")[2]
+            if text.isdigit() and not path.name.startswith(".") and path.is_dir():
+                found[int(text)] = path
+        return found
+
+    def chain(self, version: int) -> list[Shard]:
+        """What makes up a version: something complete, then deltas in order. A gap is an error that names it."""
+        places = self.on_disk()
+        found: list[Shard] = []
+        wanted: int | None = version
+        while wanted is not None:
+            if wanted not in places:
+                needs = f", which version {found[0].version} is a delta on" if found else ""
+                raise VersionError(f"{self.data}: version {wanted} is not there{needs}")
+            found.insert(0, self._read(places[wanted], wanted))
+            wanted = found[0].parent
+        return found
+
+    def complete(self) -> list[int]:
+        """Versions on disk that lack nothing."""
+        found = []
+        for version in self.on_disk():
+            try:
+                self.chain(version)
+            except VersionError:
+                continue
+            found.append(version)
+        return sorted(found)
+
+    def _read(self, path: Path, version: int) -> Shard:
+        inner = path if path.name.startswith(COMPACT) else path / f"{self.name}_part{self.shard}.tar"
+        try:
+            file = (inner / FACTS if inner.is_dir() else inner).stat()
+        except OSError:
+            raise VersionError(f"{inner}: not there") from None
+        known = (inner, file.st_ino, file.st_mtime_ns)
+        if known in self._looked_into:
+            return self._looked_into[known]
+        found = read_shard(inner)
+        expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
+        for key, value in expected.items():
+            if found.facts[key] != value:
+                raise VersionError(f"{inner}: {key} {found.facts[key]!r}, this server needs {value!r}")
+        self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
+        return found
+
+    # --- changes ---
+
+    def restore(self, *, may_serve: Callable[[], bool]) -> None:
+        """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
+        for version in self._kept():
+            try:
+                self.load(version, verify=False)
+            except (VersionError, RuntimeError, ValueError) as error:
+                self._complain(f"version {version} cannot be loaded again: {error}")
+        with self.lock:
+            version, number = self.noted
+            if version in self._loaded and may_serve():
+                self._native.switch(version, number)
+                self.view = View(version, number, self._loaded[version][1])
+                log.info("version %d is in service again, switch %d", version, number)
+
+    def load(self, version: int, *, verify: bool = True) -> None:
+        """Make a version ready to be switched to. One that is loaded stays as it is. Switches need not wait for it."""
+        with self._loading:
+            if version in self._loaded:
+                return
+            reach("cube.loading")
+            began = time.perf_counter()
+            opened = self._open(self.chain(version), verify=verify)
+            with self.lock:
+                self._opened.update(opened)
+                self._put(version)
+            self.load_seconds = time.perf_counter() - began
+            reach("cube.loaded")
+            log.info("version %d is loaded, %.3f s", version, self.load_seconds)
+
+    def switch(self, version: int, number: int = 0, *, peers: Iterable[str] | None = None) -> None:
+        """Serve a loaded version. `number` 0 takes the next; a number that was overtaken is refused."""
+        with self.lock:
+            number = number or self._number + 1
+            if (version, number) == (self.view.version, self.view.number):
+                return
+            if version not in self._loaded:
+                raise VersionError(f"version {version} is not loaded here; loaded: {self._listed()}")
+            if number < self._number or (number == self._number and version != self.noted[0]):
+                raise VersionError(
+                    f"switch {number} to version {version} is refused: switch {self._number} to version "
+                    f"{self.noted[0]} came before"
+                )
+            reach("cube.before-switch")
+            self._number = number
+            self.peers = self.peers if peers is None else list(peers)
+            self._history = [*(one for one in self._history if one[0] != version), (version, number)][-_HISTORY:]
+            self._note()
+            reach("cube.noted")
+            self._native.switch(version, number)
+            self.view = View(version, number, self._loaded[version][1])
+            reach("cube.switched")
+            log.info("version %d is in service, switch %d", version, number)
+
+    def rollback(self, number: int = 0, *, version: int = 0, peers: Iterable[str] | None = None) -> int:
+        """Serve the version before, or the one that is named. It must be loaded."""
+        with self.lock:
+            before = [one for one, _ in self._history[:-1] if one in self._loaded]
+            if not version and not before:
+                raise VersionError(f"there is no version to go back to; loaded: {self._listed()}")
+            version = version or before[-1]
+            self.switch(version, number, peers=peers)
+            return version
+
+    def drop(self, version: int) -> None:
+        """Take a version out of memory; readers that are at it finish. Files stay."""
+        with self.lock:
+            if version == self.view.version:
+                raise VersionError(f"version {version} is in service and cannot be dropped")
+            if version in self._loaded:
+                self._native.drop(version)
+                del self._loaded[version]
+                self._forget_unused()
+
+    def remove(self, version: int) -> None:
+        """Drop a version and delete its files, unless a loaded version is built on them."""
+        with self.lock:
+            if version in self._loaded:
+                self.drop(version)
+            path = self.on_disk().get(version)
+            if path is not None:
+                used = [one for one, (paths, _) in self._loaded.items() if any(path in (p, p.parent) for p in paths)]
+                if used:
+                    raise VersionError(f"version {version} is part of version {used[0]}, which is loaded")
+                shutil.rmtree(path)
+
+    def trim(self) -> list[int]:
+        """Keep the last versions that were in service and what came after; delete what none of them needs."""
+        with self.lock:
+            kept = set(self._kept()) | {version for version in self._loaded if version > self.view.version}
+            dropped = [version for version in self._loaded if version not in kept]
+            for version in dropped:
+                self.drop(version)
+            needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
+            oldest = min(kept, default=0)
+            for path in self.data.iterdir():
+                text = path.name.removeprefix(COMPACT).rpartition("_")[2]
+                holds = path in needed or any(path == one.parent for one in needed)
+                if text.isdigit() and not holds and not path.name.startswith("."):
+                    overtaken = int(text) in kept and (self.data / f"{COMPACT}{text}").is_dir()
+                    if int(text) < oldest or (overtaken and not path.name.startswith(COMPACT)):
+                        shutil.rmtree(path, ignore_errors=True)
+            reach("cube.trimmed")
+            return dropped
+
+    def replace(self, version: int) -> None:
+        """Read a loaded version, and those built on it, from what lies there now: the rows are the same."""
+        if self._replace is None:  # then the next version that is loaded begins with what lies there
+            return
+        with self.lock:
+            for one in [one for one in self._loaded if one >= version]:
+                self._put(one, again=True)
+                if one == self.view.version:
+                    self.view = View(one, self.view.number, self._loaded[one][1])
+            self._forget_unused()
+
+    def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
+        """Of a loaded version, base first."""
+        with self.lock:
+            return self._layers(self.chain(version))
+
+    def _put(self, version: int, *, again: bool = False) -> None:
+        chain = self.chain(version)
+        tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
+        (self._replace if again and self._replace else self._native.load)(version, tables)
+        self._loaded[version] = ([shard.path for shard in chain], tables)
+
+    def _open(self, chain: list[Shard], *, verify: bool) -> dict[Path, dict[str, _native.Dictionary]]:
+        """What is not open yet, every byte of it looked at if asked for."""
+        found = {}
+        for shard in chain:
+            if shard.path not in self._opened:
+                found[shard.path] = {name: place.open(memory=self._memory) for name, place in shard.tables.items()}
+                for each in found[shard.path].values() if verify else ():
+                    each.verify()
+        return found
+
+    def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
+        self._opened.update(self._open(chain, verify=False))
+        return {
+            name: [self._opened[shard.path][name] for shard in chain if name in self._opened[shard.path]]
+            for name in chain[-1].tables
+        }
+
+    def _forget_unused(self) -> None:
+        used = {path for paths, _ in self._loaded.values() for path in paths}
+        self._opened = {path: opened for path, opened in self._opened.items() if path in used}
+
+    def _kept(self) -> list[int]:
+        return [version for version, _ in self._history[-self._keep :]]
+
+    def _listed(self) -> str:
+        return ", ".join(map(str, self.loaded)) or "none"
+
+    def _note(self) -> None:
+        facts: dict[str, Any] = {
+            "name": self.name,
+            "shard": self.shard,
+            "shards": self.shards,
+            "current": self._history[-1][0],
+            "number": self._number,
+            "history": self._history,
+            "peers": self.peers,
+            "time": time.time(),
+        }
+        write_state(self.directory / "state.json", facts)
+
+    def _complain(self, text: str) -> None:
+        log.warning("%s", text)
+        self.problems.append(text)

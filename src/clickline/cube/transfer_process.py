@@ -1,0 +1,67 @@
+"""Transfer's process: plan, source, HTTP and threads put together."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from clickline.cube.sources import Source
+from clickline.cube.states import write_state
+from clickline.cube.transfer_api import transfer_app
+from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.cube.webserving import Guard, WebServer
+from clickline.publish.fileserver import FileServer
+
+
+@dataclass(frozen=True)
+class TransferPlace:
+    """Where transfer listens."""
+
+    token: bytes
+    host: str = "127.0.0.1"
+    port: int = 0
+    wget_port: int = 0
+    """Of the built files; 0: the same port."""
+    address: str = ""
+    """How agents reach this machine; `host` if empty."""
+    open_to_all: bool = False
+    ready: Path | None = None
+
+
+class TransferProcess:
+    """From its first to its last breath."""
+
+    def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+        plan.output.mkdir(parents=True, exist_ok=True)
+        self._files = FileServer(plan.output)
+        self._base = ""
+        self.transfer = Transfer(plan, source, token=place.token, url=self._url)
+        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=place.wget_port)
+        self.web = WebServer(app, host=place.host, port=place.port)
+        self._files_web = None
+        if place.wget_port and place.wget_port != self.web.port:
+            self._files_web = WebServer(app, host=place.host, port=place.wget_port)
+        shown = place.address or place.host
+        shown = f"[{shown}]" if ":" in shown else shown
+        self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
+        self.stopped = threading.Event()
+        self.transfer.start()
+        if place.ready is not None:
+            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+
+    def _url(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    def wait(self) -> None:
+        while not self.stopped.wait(3600.0):
+            pass
+
+    def close(self) -> None:
+        self.web.close()
+        if self._files_web is not None:
+            self._files_web.close()
+        self._files.close()
+        self.transfer.close()

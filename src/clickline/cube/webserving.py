@@ -1,0 +1,101 @@
+"""HTTP of a process of the cube: an application served by a thread, on a port that may be left to the system.
+
+What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
+only allowed on a loopback address. Bodies are JSON objects with a limit. Answers of agent and transfer have the older
+envelope, {"success", "message", "data"}, whose codes are strings.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from clickline.errors import JobError
+from clickline.publish.serving_http import HttpServer
+
+OK, WRONG_PATH, WRONG_REQUEST, FAILED = "0", "2", "10", "255"
+BODY_LIMIT = 1 << 20
+
+
+class WebServer(HttpServer):
+    """Serves `app` from the moment it is made until it is closed."""
+
+    def __init__(self, app: ASGIApp, *, host: str, port: int) -> None:
+        super().__init__(listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        self._app = app
+        self.__enter__()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+
+class Guard:
+    """Who may change something."""
+
+    def __init__(self, *, token: bytes, host: str, open_to_all: bool) -> None:
+        if open_to_all and not is_loopback(host):
+            raise JobError(f"--open without a token is for loopback addresses only, not {host}: others could reach it")
+        self._token = None if open_to_all else token
+
+    def admits(self, request: Request) -> bool:
+        if self._token is None:
+            return True
+        given = request.headers.get("authorization", "")
+        kind, _, token = given.partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def json_object(request: Request) -> dict[str, Any]:
+    """The body. Raises ValueError if it is too large or no JSON object."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_LIMIT:
+            raise ValueError(f"the body has more than {BODY_LIMIT} bytes")
+    try:
+        found = json.loads(bytes(body))
+    except RecursionError:
+        raise ValueError("the body is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("the body is no JSON object")
+    return found
+
+
+def envelope(success: str, message: str, data: Any = "", *, status: int = 200, **more: Any) -> JSONResponse:
+    return JSONResponse({"success": success, "message": message, "data": data, **more}, status_code=status)
+
+
+def unauthorised() -> JSONResponse:
+    return envelope(FAILED, "this needs the token: Authorization: Bearer …", status=401)
+
+
+def wrong_path(request: Request, api_list: list[str]) -> JSONResponse:
+    """The older answer to a path that is not there: which there are."""
+    return JSONResponse(
+        {
+            "success": WRONG_PATH,
+            "message": "wrong api",
+            "data": "",
+            "method": request.method,
+            "api": request.url.path,
+            "api_list": api_list,
+        },
+        status_code=404,
+    )

@@ -1,0 +1,67 @@
+"""Places where a process can be told to die, so that tests can kill it between any two steps of a delivery.
+
+`CLICKLINE_FAIL_AT=publish.before-rename` makes the process kill itself with SIGKILL when it gets there, `…:3` when it
+gets there for the third time. Every place is registered in NAMES, so that a test which goes through all of them cannot
+miss one. This module imports nothing of the project: any layer may use it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+VARIABLE = "CLICKLINE_FAIL_AT"
+PUBLISHING = (
+    "publish.rows-written",
+    "publish.network-written",
+    "publish.before-rename",
+    "publish.after-rename",
+    "publish.donefile-half",
+    "publish.done",
+)
+"""In the order in which a publisher passes them."""
+DELIVERING = (
+    "builder.checked",
+    "builder.cut",
+    "builder.packed",
+    "builder.before-rename",
+    "builder.built",
+    "transfer.chosen",
+    "transfer.fetched",
+    "transfer.built",
+    "transfer.downloaded",
+    "transfer.loaded",
+    "transfer.numbered",
+    "transfer.switched",
+    "transfer.finished",
+    "agent.download-begun",
+    "agent.download-half",
+    "agent.before-rename",
+    "agent.downloaded",
+    "agent.loading",
+    "agent.enabling",
+    "agent.enabled",
+    "cube.loading",
+    "cube.loaded",
+    "cube.before-switch",
+    "cube.noted",
+    "cube.switched",
+    "cube.compacted",
+    "cube.trimmed",
+)
+"""In the order in which a delivery passes them."""
+NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING), 0)
+"""Every place, and how often this process has been there. Only counted while the variable is set."""
+
+
+def reach(name: str) -> None:
+    """This process is at the place `name` now. Costs a look into the environment."""
+    if name not in NAMES:
+        raise ValueError(f"there is no failure point {name!r}; known: {', '.join(sorted(NAMES))}")
+    wanted = os.environ.get(VARIABLE, "")
+    if not wanted:
+        return
+    NAMES[name] += 1
+    place, _, times = wanted.partition(":")
+    if place == name and NAMES[name] == int(times or "1"):
+        os.kill(os.getpid(), signal.SIGKILL)

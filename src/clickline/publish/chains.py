@@ -1,0 +1,153 @@
+"""A version as a reader sees it: its base and the deltas on it, opened and put over each other.
+
+A delta applies only on its parent, so a chain is refused as a whole if a link is missing, or if its links do not agree
+on tables, dimensions and row types. Files of a store that is not on this machine are copied to a scratch directory
+first, since dictionaries are mapped.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickline import _native
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError, VersionError
+from clickline.publish import donefiles
+from clickline.publish.donefiles import Donefile, directory_of
+from clickline.publish.manifests import DTYPES, Manifest, TableFacts, read_manifest
+from clickline.publish.samples import Sample, read_sample
+from clickline.publish.stores import Store
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A version, its rows ready to be looked up."""
+
+    manifests: list[Manifest]
+    """The base first, the version itself last."""
+    layers: Mapping[str, list[_native.Dictionary]]
+    """By table, in the same order."""
+    place: Path
+    """Where the version's own other files are on this machine."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.manifests[-1]
+
+    @property
+    def schema(self) -> Schema:
+        try:
+            return Schema.from_dict(self.manifest.data_schema)
+        except CheckpointError as error:
+            raise VersionError(f"version {self.manifest.version}: {error}") from error
+
+    def rows(self) -> dict[str, LayeredRows]:
+        """Something to pull from, by table."""
+        return {name: LayeredRows(layers) for name, layers in self.layers.items()}
+
+    def network(self) -> bytes:
+        return (self.place / self.manifest.network).read_bytes()
+
+    def sample(self) -> Sample:
+        return read_sample(self.place / self.manifest.sample, schema=self.schema)
+
+
+class LayeredRows:
+    """Rows of published files, pulled the way a step pulls them from a table. Missing rows are zeros."""
+
+    def __init__(self, layers: list[_native.Dictionary]) -> None:
+        self._layers = _native.Layers(layers)
+        self._dtype, self.dim = layers[0].dtype, layers[0].dim
+
+    def pull(
+        self,
+        keys: NDArray[np.uint64],
+        out: NDArray[np.float32],
+        *,
+        training: bool,
+        slots: NDArray[np.uint16] | None = None,
+        threads: int = 1,
+    ) -> None:
+        if training:
+            raise ValueError("published rows do not learn; pull with training=False")
+        _, values = self._layers.lookup(keys, threads=threads)
+        out[:] = _native.decode_rows(values, self._dtype, self.dim)
+
+
+@contextmanager
+def opened(store: Store, version: int, *, done: Donefile | None = None) -> Iterator[Chain]:
+    """A version with all that it stands on. Sizes are checked, contents are not: that is what `verify` is for."""
+    done = donefiles.read(store) if done is None else done
+    entries = done.chain(version, where=store.url)
+    manifests = [read_manifest(store, entry) for entry in entries]
+    for parent, child in pairwise(manifests):
+        check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
+    with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
+        layers: dict[str, list[_native.Dictionary]] = {}
+        for manifest in manifests:
+            folder = directory_of(manifest.version)
+            for name, facts in manifest.tables.items():
+                paths = [_local(store, manifest, file, Path(scratch)) for file in facts.files]
+                shown = [store.shown(f"{folder}/{file}") for file in facts.files]
+                found = [open_dictionary(path, facts, shown=text) for path, text in zip(paths, shown, strict=True)]
+                seen = sum(one.count for one in found), sum(one.deleted for one in found)
+                if seen != (facts.rows, facts.deleted):
+                    raise VersionError(
+                        f"{shown[0]}: {seen[0]} rows and {seen[1]} deleted; the manifest says {facts.rows} and "
+                        f"{facts.deleted}"
+                    )
+                layers.setdefault(name, []).extend(found)
+        last = manifests[-1]
+        _local(store, last, last.sample, Path(scratch))
+        yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent)
+
+
+def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
+    """Refuse tables that cannot lie over those of the parent."""
+    if parent.tables.keys() != tables.keys():
+        raise VersionError(
+            f"{where}: tables {', '.join(tables)} on version {parent.version} with {', '.join(parent.tables)}; "
+            "a delta must have its parent's: publish a base"
+        )
+    for name, facts in tables.items():
+        before = parent.tables[name]
+        if (facts.dim, facts.dtype) != (before.dim, before.dtype):
+            raise VersionError(
+                f"{where}: table {name} has {facts.dtype} rows of dim {facts.dim}, version {parent.version} has "
+                f"{before.dtype} of {before.dim}; a delta must have its parent's: publish a base"
+            )
+
+
+def open_dictionary(path: Path, facts: TableFacts, *, shown: str) -> _native.Dictionary:
+    """Map a row file; refused unless it holds what the manifest says."""
+    try:
+        found = _native.Dictionary(str(path))
+    except (RuntimeError, OSError, ValueError) as error:
+        raise VersionError(f"{shown}: {error}") from error
+    if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
+        raise VersionError(
+            f"{shown}: rows of dim {found.dim} and type {found.dtype}; the manifest says {facts.dim} and "
+            f"{DTYPES[facts.dtype]} ({facts.dtype})"
+        )
+    return found
+
+
+def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:
+    """A file's path on this machine, its size checked."""
+    name = f"{directory_of(manifest.version)}/{file}"
+    expected = manifest.files[file].bytes
+    path = store.fetch(name, scratch / name, limit=expected)
+    seen = path.stat().st_size if path.is_file() else None
+    if seen != expected:
+        raise VersionError(
+            f"{store.shown(name)}: {'not there' if seen is None else f'{seen} bytes'}; expected {expected}"
+        )
+    return path

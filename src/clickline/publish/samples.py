@@ -1,0 +1,91 @@
+"""The kept sample: some rows that go with a version, and what the trainer predicted for them.
+
+Whoever serves a version can feed these rows and compare, without the trainer and without its data. It is a safetensors
+file: keys, offsets (if some slot has several values), dense, labels, probability. Beware that it comes from a file
+like the rest of a version: shapes are checked before a native plan is made of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from clickline.config import Job
+from clickline.data.batch import Batch, join
+from clickline.data.pipeline import Dataset
+from clickline.data.schema import Schema
+from clickline.errors import DataError, VersionError
+
+ROWS = 1024
+LIMIT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows, and the trainer's predictions for them once they were made."""
+
+    batch: Batch
+    probability: NDArray[np.float32]
+    """[rows, labels]"""
+
+    def write(self, path: Path) -> None:
+        columns: dict[str, NDArray[np.generic]] = {
+            "keys": self.batch.keys,
+            "dense": self.batch.dense,
+            "labels": self.batch.labels,
+            "probability": self.probability,
+        }
+        if self.batch.offsets is not None:
+            columns["offsets"] = self.batch.offsets
+        path.write_bytes(save({name: np.ascontiguousarray(column) for name, column in columns.items()}))
+
+
+def read_sample(path: Path, *, schema: Schema) -> Sample:
+    """What `Sample.write` wrote, if it fits the schema."""
+    if path.stat().st_size > LIMIT:
+        raise VersionError(f"{path}: larger than {LIMIT} bytes; not a sample")
+    try:
+        columns = load(path.read_bytes())
+        keys, dense, labels = columns["keys"], columns["dense"], columns["labels"]
+        probability, offsets = columns["probability"], columns.get("offsets")
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise VersionError(f"{path}: not a sample: {error}") from error
+    rows, slots = labels.shape[0] if labels.ndim else 0, len(schema.slots)
+    if rows == 0:
+        raise VersionError(f"{path}: no rows in it")
+    shapes = {
+        "dense": (dense, np.float32, (rows, schema.dense_width)),
+        "labels": (labels, np.float32, (rows, len(schema.labels))),
+        "probability": (probability, np.float32, (rows, len(schema.labels))),
+        "keys": (keys, np.uint64, keys.shape if offsets is not None and keys.ndim == 1 else (rows * slots,)),
+    }
+    if offsets is not None:
+        shapes["offsets"] = (offsets, np.int64, (rows * slots + 1,))
+    for name, (column, dtype, shape) in shapes.items():
+        if column.dtype != dtype or column.shape != shape:
+            raise VersionError(
+                f"{path}: {name} is {column.dtype} {column.shape}; {np.dtype(dtype)} {shape} was expected"
+            )
+    if offsets is not None and (offsets[0] != 0 or offsets[-1] != len(keys) or (np.diff(offsets) < 1).any()):
+        raise VersionError(f"{path}: offsets do not cut {len(keys)} keys into {rows * slots} non-empty parts")
+    return Sample(Batch(labels=labels, dense=dense, keys=keys, offsets=offsets), probability)
+
+
+def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
+    """The first rows of some data, in its order, so that the same data gives the same sample."""
+    dataset = Dataset(data=job.data, schema=schema, paths=paths, batch_size=rows, seed=job.seed, shuffle=False)
+    with closing(dataset.batches(epoch=0)) as batches:
+        for batch, _ in batches:
+            return join([batch])
+    raise DataError(f"There are no rows in {', '.join(paths)}.")
+
+
+def paths_of(job: Job) -> list[str]:
+    """Where a sample is drawn from: test data, else validation, else what was trained on."""
+    return job.data.test or job.data.valid or job.data.train

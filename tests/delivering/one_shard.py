@@ -1,0 +1,86 @@
+"""One cube server, its agent and a file server with builds, in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+from version_stores import VersionStore
+
+from clickline.cube.agents import AgentPlace, AgentProcess
+from clickline.cube.building import Build, build
+from clickline.cube.client import Cube
+from clickline.cube.serving import CubePlace, CubeProcess
+from clickline.cube.sources import PublishedSource
+from clickline.publish.fileserver import FileServer
+from clickline.publish.stores import open_store
+
+TOKEN = b"a token of these tests"
+NAME = "test_dict"
+
+
+class OneShard:
+    def __init__(self, directory: Path, store: VersionStore, *, keep: int = 3, memory: bool = False) -> None:
+        self.directory, self.store = directory, store
+        self.deploy, self.builds = directory / "deploy", directory / "builds"
+        self.builds.mkdir()
+        self._options: dict[str, Any] = {"keep": keep, "memory": memory}
+        self.files = FileServer(self.builds)
+        self.files.__enter__()
+        self.cube = self._cube()
+        self.agent = AgentProcess(AgentPlace(deploy=self.deploy, token=TOKEN, cube=self.cube.native.address))
+        self.http = httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {TOKEN.decode()}"}, timeout=20)
+
+    def _cube(self) -> CubeProcess:
+        address = f"unix:{self.directory}/c.sock"
+        return CubeProcess(CubePlace(name=NAME, directory=self.deploy, token=TOKEN, address=address, **self._options))
+
+    def restart_cube(self) -> None:
+        self.cube.close()
+        self.cube = self._cube()
+
+    def close(self) -> None:
+        self.http.close()
+        self.agent.close()
+        self.cube.close()
+        self.files.close()
+
+    def build(self, version: int) -> Build:
+        source = PublishedSource(open_store(self.store.path))
+        (step,) = source.chain(version)[-1:]
+        return build(source.rows(step, scratch=self.directory), out=self.builds, name=NAME, shards=1)
+
+    def body(self, command: str, version: int, **more: Any) -> dict[str, Any]:
+        """Literally as the older transfer sends it."""
+        found = self.build(version)
+        base = found.facts["base"]
+        return {
+            "command": command,
+            "dict_name": NAME,
+            "deploy_path": str(self.deploy),
+            "version": str(version),
+            "depend": str(base),
+            "id": str(version),
+            "key": str(base),
+            "mode": found.facts["kind"],
+            "shard_seq": 0,
+            "source": f"{self.files.address}/{found.source(0)}",
+            "port": "8027",
+            **more,
+        }
+
+    def command(self, command: str, version: int, **more: Any) -> dict[str, Any]:
+        url = f"{self.agent.web.address}/agent/cmd"
+        answer: dict[str, Any] = self.http.post(url, json=self.body(command, version, **more)).json()
+        return answer
+
+    def deliver(self, version: int) -> None:
+        for command in ("download", "reload", "enable"):
+            assert self.command(command, version) == {"success": "0", "message": "query ok", "data": ""}
+
+    def control(self, **asked: Any) -> httpx.Response:
+        return self.http.post(f"{self.cube.web.address}/ControlService/cmd", json=asked)
+
+    def client(self) -> Cube:
+        return Cube.connect([[self.cube.native.address]], name=NAME, token=TOKEN)

@@ -1,0 +1,35 @@
+"""Publishes once per failure point, each time in a process that dies there; prints what the store looks like after."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from clickline import failpoints
+from clickline.publish import donefiles
+from clickline.publish.publishing import Settings, publish
+from clickline.publish.stores import open_store
+
+
+def main(checkpoint: Path, place: Path) -> None:
+    torch.set_num_threads(1)
+    store = open_store(place)
+    for point in failpoints.PUBLISHING:
+        child = os.fork()  # so that the imports, which take longest, are done once
+        if child == 0:
+            os.environ[failpoints.VARIABLE] = point
+            publish(checkpoint, store, Settings(kind="delta", sample_rows=16))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        done = donefiles.read(store)
+        torn = not (place / donefiles.DONEFILE).read_bytes().endswith(b"\n")
+        facts = {"point": point, "signal": os.WTERMSIG(status), "last": done.last, "serving": done.serving}
+        print(json.dumps({**facts, "torn": torn, "names": store.names()}), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
