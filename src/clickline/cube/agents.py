@@ -233,12 +233,13 @@ class Agent:
     def _expected(self, source: str, work: Work) -> Expected:
         """From the command, else from what lies beside the file: build.json, and the older .md5."""
         sha256 = str(work.asked.get("sha256", ""))
-        if not sha256:
-            told = self._beside(f"{source.rpartition('/')[0]}/build.json")
-            try:
-                sha256 = str(json.loads(told)["files"][source.rpartition("/")[2]]["sha256"]) if told else ""
-            except (ValueError, KeyError, TypeError):
-                raise VersionError(f"{source}: the build.json beside it does not tell its SHA-256") from None
+        if sha256:
+            return Expected(sha256=sha256.lower())
+        told = self._beside(f"{source.rpartition('/')[0]}/build.json")
+        try:
+            sha256 = str(json.loads(told)["files"][source.rpartition("/")[2]]["sha256"]) if told else ""
+        except (ValueError, KeyError, TypeError):
+            raise VersionError(f"{source}: the build.json beside it does not tell its SHA-256") from None
         md5 = self._beside(f"{source}.md5").split()
         return Expected(sha256=sha256.lower(), md5=md5[0].decode("ascii", "replace").lower() if md5 else "")
 

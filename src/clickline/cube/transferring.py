@@ -29,7 +29,7 @@ from clickline.errors import ClicklineError, VersionError
 from clickline.failpoints import reach
 
 log = logging.getLogger("clickline.transfer")
-_LOOK_EVERY = 0.2
+_LOOK_EVERY = 0.05
 """Seconds between looks at a donefile that lies on this machine."""
 _ROLLBACK_WITHIN = 10.0
 
