@@ -160,7 +160,7 @@ class Transfer:
                 with self._changed:
                     self._roll()
                     blocked = self.ledger.rolling is not None and not self._is_stuck()
-                if self._is_due() and not blocked:
+                if not blocked and self._is_due():
                     self._look()
             except ClicklineError as error:
                 self._complain(str(error))
