@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from clickline import _native
 from clickline.publish import donefiles
@@ -17,10 +17,11 @@ from clickline.publish.stores import open_store
 DIM = 4
 
 
-def rows_of(keys: NDArray[np.uint64], version: int, *, dim: int = DIM) -> NDArray[np.float32]:
-    """What version `version` wrote for these keys."""
+def rows_of(keys: NDArray[np.uint64], version: ArrayLike, *, dim: int = DIM) -> NDArray[np.float32]:
+    """What version `version` wrote for these keys; or one version for each key."""
     low = (keys % np.uint64(1000)).astype(np.float32)[:, None]
-    return np.ascontiguousarray(low + version * 1000 + np.arange(dim, dtype=np.float32) / 10)
+    thousands = np.asarray(version, np.float32).reshape(-1, 1) * 1000
+    return np.ascontiguousarray(low + thousands + np.arange(dim, dtype=np.float32) / 10)
 
 
 class VersionStore:
@@ -38,6 +39,12 @@ class VersionStore:
 
     def base(self, keys: NDArray[np.uint64], *, tables: tuple[str, ...] = ("embedding",), announce: bool = True) -> int:
         return self._write(keys, np.zeros(0, np.uint64), None, tables, announce)
+
+    def same_base(self) -> int:
+        """A base with the rows of the last version, as they were written then: the sum of a chain."""
+        held = self.expected[self.last]
+        keys = np.array(sorted(held["embedding"]), np.uint64)
+        return self._write(keys, np.zeros(0, np.uint64), None, tuple(held), True, wrote=held)
 
     def delta(
         self,
@@ -69,6 +76,7 @@ class VersionStore:
         parent: int | None,
         tables: tuple[str, ...],
         announce: bool,
+        wrote: dict[str, dict[int, int]] | None = None,
     ) -> int:
         version = self.last + 1
         folder = self.path / donefiles.directory_of(version)
@@ -79,12 +87,13 @@ class VersionStore:
         facts = {}
         for number, table in enumerate(tables):
             dim = DIM * (number + 1)
-            values = _native.encode_rows(rows_of(keys, version, dim=dim), 1)
+            writers = dict.fromkeys(keys.tolist(), version) if wrote is None else wrote[table]
+            values = _native.encode_rows(rows_of(keys, [writers[key] for key in keys.tolist()], dim=dim), 1)
             _native.write_dictionary(str(folder / f"{table}.dict"), keys, values, dtype=1, dim=dim, deleted=deleted)
             seen = dict(before.get(table, {}))
             for key in deleted.tolist():
                 seen.pop(key, None)
-            seen.update(dict.fromkeys(keys.tolist(), version))
+            seen.update(writers)
             self.expected[version][table] = seen
             facts[table] = {
                 "dim": dim,

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import yaml
-from version_stores import VersionStore, keys_from, rows_of
+from cube_readers import BatchReader, Known
+from version_stores import VersionStore, keys_from
 
 from clickline.cube.client import Cube
 
@@ -41,6 +40,7 @@ class CubeProcesses:
         self.directory, self.store, self.shards, self.copies, self.wait = directory, store, shards, copies, wait
         directory.mkdir(parents=True, exist_ok=True)
         self._sockets = tempfile.TemporaryDirectory(prefix="clk-")
+        self._http = httpx.Client(trust_env=False, timeout=30)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.names = [f"{shard}_{copy}" for shard in range(shards) for copy in range(copies)]
         self.servers = [[self._socket(f"{shard}_{copy}") for copy in range(copies)] for shard in range(shards)]
@@ -90,6 +90,7 @@ class CubeProcesses:
             process.kill()
         for process in self.running.values():
             process.wait()
+        self._http.close()
         self._sockets.cleanup()
 
     def told(self, who: str) -> dict[str, Any]:
@@ -102,11 +103,11 @@ class CubeProcesses:
         return self.told("transfer")["http"]
 
     def get(self, path: str) -> Any:
-        return httpx.get(f"{self.url}{path}", trust_env=False, timeout=20).json()["data"]
+        return self._http.get(f"{self.url}{path}").json()["data"]
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        return httpx.post(f"{self.url}{path}", json=body, headers=headers, trust_env=False, timeout=30).json()
+        return self._http.post(f"{self.url}{path}", json=body, headers=headers).json()
 
     def serving(self) -> int:
         """The version that is finished, unless another is on its way."""
@@ -152,7 +153,9 @@ class CubeProcesses:
         ]
 
     def _agent(self, name: str) -> list[str]:
-        return [str(self._deploy(name)), "--cube", self._socket(name), "--listen", "127.0.0.1:0"]
+        known = self.told(f"agent.{name}").get("http", ":0")  # one that comes back must be found where it was
+        listen = f"127.0.0.1:{known.rpartition(':')[2]}"
+        return [str(self._deploy(name)), "--cube", self._socket(name), "--listen", listen]
 
     def _transfer(self, _name: str) -> list[str]:
         file = self.directory / "transfer.yaml"
@@ -185,47 +188,14 @@ class CubeProcesses:
         return self.directory / f"{who}.json"
 
 
-class Reader(threading.Thread):
-    """Reads batches all the time and compares each with the version it says it is of."""
+class Reader(BatchReader):
+    """Reads batches of the store's first keys all the time."""
 
     def __init__(self, cube: Cube, store: VersionStore, *, seed: int = 0) -> None:
-        super().__init__(daemon=True)
-        self._cube, self._store, self._seed = cube, store, seed
-        self._over = threading.Event()
-        self.batches = self.failed = self.wrong = 0
-        self.versions: set[int] = set()
-        self.trouble: list[str] = []
-
-    def run(self) -> None:
-        random = np.random.default_rng(self._seed)
-        pool = keys_from(1, 600)
-        while not self._over.is_set():
-            keys = random.choice(pool, 40)
-            try:
-                found = self._cube.get("embedding", keys)
-            except Exception as error:
-                self.failed += 1
-                self.trouble.append(repr(error))
-                continue
-            self.batches += 1
-            if found.code != 0:
-                self.failed += 1
-                self.trouble += found.errors
-                continue
-            self.versions.add(found.version)
-            expected = self._store.expected[found.version]["embedding"]
-            wrote = np.array([expected.get(key, 0) for key in keys.tolist()])
-            rows = found.decoded()
-            ok = np.array_equal(found.status == 0, wrote > 0)
-            for version in np.unique(wrote[wrote > 0]).tolist():
-                mine = wrote == version
-                ok = ok and np.array_equal(rows[mine], rows_of(keys[mine], version))
-            self.wrong += not ok
-
-    def stop(self) -> str:
-        self._over.set()
-        self.join()
-        counts = f"{self.batches} batches, {self.wrong} wrong, {self.failed} failed, {len(self.versions)} versions seen"
-        assert self.wrong == 0, counts
-        assert self.failed == 0, f"{counts}: {self.trouble[:3]}"
-        return counts
+        super().__init__(
+            lambda keys: cube.get("embedding", keys),
+            Known.of_store(store),
+            pool=keys_from(1, 600),
+            always=keys_from(0, 0),
+            seed=seed,
+        )

@@ -1,0 +1,72 @@
+"""Kills servers and agents of one shard at random, one replica at a time, and starts them again."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+
+from cube_processes import NAME, TOKEN, CubeProcesses, eventually
+
+from clickline.cube.serving import Commands
+from clickline.errors import PeerError
+
+_UNTIL_NEXT = (0.3, 1.5)
+_DEAD_FOR = (0.0, 1.0)
+
+
+def switch_number(cube: CubeProcesses, name: str) -> int:
+    """Of the version that a server serves; 0 if it serves none or does not answer."""
+    shard, _, copy = name.partition("_")
+    address = cube.servers[int(shard)][int(copy)]
+    try:
+        with Commands(address, name=NAME, token=TOKEN.encode(), patience=0.0, deadline=2.0) as server:
+            return int(server.call("status")["number"])
+    except PeerError:
+        return 0
+
+
+class Killer(threading.Thread):
+    """One for each shard: so one replica of each may be dead at the same time, but never both of one."""
+
+    def __init__(self, cube: CubeProcesses, shard: int, *, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._cube, self._random = cube, random.Random(f"{seed} {shard}")
+        self._names = [name for name in cube.names if name.startswith(f"{shard}_")]
+        self._over = threading.Event()
+        self.counts: Counter[str] = Counter(servers_killed=0, agents_killed=0)
+        self.trouble = ""
+
+    def run(self) -> None:
+        try:
+            while not self._over.wait(self._random.uniform(*_UNTIL_NEXT)):
+                self._kill_one()
+        except BaseException as error:
+            self.trouble = repr(error)
+            raise
+
+    def _kill_one(self) -> None:
+        victim = self._random.choice(self._names)
+        roles = self._random.choice([("cube",), ("agent",), ("cube", "agent")])
+        eventually(self._all_up, what=f"all of {', '.join(self._names)} up to date before {victim} is killed")
+        for role in roles:
+            self._cube.kill(f"{role}.{victim}")
+            self.counts["servers_killed" if role == "cube" else "agents_killed"] += 1
+        self._over.wait(self._random.uniform(*_DEAD_FOR))
+        for role in roles:
+            self._cube.start(f"{role}.{victim}", ready=False)
+        for role in roles:
+            self._cube.await_ready(f"{role}.{victim}")
+            assert not self._cube.ended(f"{role}.{victim}"), f"{role}.{victim} did not start again"
+
+    def _all_up(self) -> bool:
+        """A replica that has not caught up yet is no help to anybody: then the other must live."""
+        numbers = [switch_number(self._cube, name) for name in self._cube.names]
+        mine = [switch_number(self._cube, name) for name in self._names]
+        return min(mine) == max(numbers) > 0
+
+    def end(self) -> None:
+        """What it killed lives again after this."""
+        self._over.set()
+        self.join()
+        assert not self.trouble, self.trouble
