@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clickline.config import Job
-from fault_summary import pytest_terminal_summary  # noqa: F401  (here, since only this file is read in every process)
+from delivery_summary import write_deliveries
+from fault_summary import write_faults
 from processes import small_settings
 
 # Started in the background, or by nohup, these are ignored, and so would they be by every process that a test stops.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Here, since only this file is read in every process."""
+    write_faults(terminalreporter)
+    write_deliveries(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx
 import yaml
-from cube_readers import BatchReader, Known
-from version_stores import VersionStore, keys_from
 
 from clickline.cube.client import Cube
+from cube_readers import BatchReader, Known
+from version_stores import VersionStore, keys_from
 
 TOKEN = "a token of these processes"  # noqa: S105
 NAME = "test_dict"
@@ -30,7 +30,7 @@ def eventually(condition: Callable[[], Any], *, seconds: float = LONG, what: str
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what} should have happened by now"
-        time.sleep(0.01)
+        time.sleep(0.025)
 
 
 class CubeProcesses:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from version_stores import rows_of
 
 Keys = NDArray[np.uint64]

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def write_faults(terminalreporter: Any) -> None:
     total: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

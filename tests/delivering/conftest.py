@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from one_shard import OneShard
+
 from version_stores import VersionStore
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from version_stores import VersionStore
 
 from clickline.cube.agents import AgentPlace, AgentProcess
 from clickline.cube.building import Build, build
@@ -15,6 +14,7 @@ from clickline.cube.serving import CubePlace, CubeProcess
 from clickline.cube.sources import PublishedSource
 from clickline.publish.fileserver import FileServer
 from clickline.publish.stores import open_store
+from version_stores import VersionStore
 
 TOKEN = b"a token of these tests"
 NAME = "test_dict"

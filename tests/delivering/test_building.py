@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from version_stores import VersionStore, keys_from, rows_of
 
 from clickline import _native, failpoints
 from clickline.cube.building import build, find_build
@@ -18,6 +17,7 @@ from clickline.cube.sources import PublishedSource
 from clickline.errors import VersionError
 from clickline.publish.stores import open_store
 from processes import ENVIRONMENT, run, start
+from version_stores import VersionStore, keys_from, rows_of
 
 
 def rows_to_build(store: VersionStore, version: int, scratch: Path):

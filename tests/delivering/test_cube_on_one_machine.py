@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from version_stores import VersionStore, keys_from, rows_of
 
 from clickline.cube.client import Cube
 from clickline.launch.cubes import LocalCube
+from version_stores import VersionStore, keys_from, rows_of
 
 pytestmark = pytest.mark.heavy
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+
 from cube_processes import CubeProcesses, Reader, eventually
 from version_stores import VersionStore, keys_from, rows_of
 

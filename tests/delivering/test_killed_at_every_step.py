@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cube_processes import CubeProcesses, Reader, eventually
-from version_stores import VersionStore, keys_from
 
 from clickline import failpoints
+from cube_processes import CubeProcesses, Reader, eventually
+from version_stores import VersionStore, keys_from
 
 pytestmark = pytest.mark.heavy
 POINTS = [(name, ("delta", "base")[n % 2]) for n, name in enumerate(failpoints.DELIVERING)]

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from one_shard import OneShard
+
 from version_stores import keys_from, rows_of
 
 DONE = {"success": "0", "message": "query ok", "data": ""}

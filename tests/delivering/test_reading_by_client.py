@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from one_shard import NAME, TOKEN, OneShard
-from version_stores import VersionStore, keys_from, rows_of
 
 from clickline.cube.client import ALL_FAILED, NO_SUCH_KEY, OK, UNKNOWN, Cube
 from clickline.errors import JobError
 from processes import ENVIRONMENT, run
+from version_stores import VersionStore, keys_from, rows_of
 
 
 def test_rows_status_and_version(shard: OneShard) -> None:

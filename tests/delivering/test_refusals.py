@@ -14,7 +14,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from version_stores import VersionStore, keys_from
 
 from clickline.cube.instances import Replica
 from clickline.cube.sources import PublishedSource
@@ -22,6 +21,7 @@ from clickline.cube.transferring import Transfer, TransferPlan
 from clickline.cube.webserving import WebServer
 from clickline.errors import VersionError
 from clickline.publish.stores import open_store
+from version_stores import VersionStore, keys_from
 from wire_peers import until
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from one_shard import OneShard
-from version_stores import VersionStore, keys_from, rows_of
 
 from clickline.cube.compacting import compact, is_due
 from clickline.cube.shardfiles import read_shard
 from clickline.errors import VersionError
+from version_stores import VersionStore, keys_from, rows_of
 from wire_peers import until
 
 

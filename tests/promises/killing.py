@@ -6,12 +6,11 @@ import random
 import threading
 from collections import Counter
 
-from cube_processes import NAME, TOKEN, CubeProcesses, eventually
-
 from clickline.cube.serving import Commands
 from clickline.errors import PeerError
+from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 
-_UNTIL_NEXT = (0.3, 1.5)
+_UNTIL_NEXT = (0.3, 2.0)
 _DEAD_FOR = (0.0, 1.0)
 
 

@@ -6,10 +6,9 @@ import json
 import sys
 from pathlib import Path
 
+from clickline.cube.client import Cube
 from cube_readers import BatchReader, Known
 from version_stores import keys_from
-
-from clickline.cube.client import Cube
 
 
 def main(settings: dict[str, object]) -> None:
@@ -23,7 +22,7 @@ def main(settings: dict[str, object]) -> None:
                 pool=keys_from(1, known.highest + 1),
                 always=keys_from(1, int(str(settings["clock"])) + 1),
                 seed=seed,
-                pause=0.004,
+                pause=0.006,
             )
             for seed in settings["seeds"]  # type: ignore[attr-defined]
         ]

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cube_processes import NAME, TOKEN, CubeProcesses, eventually
-from cube_readers import BatchReader, Known
 from killing import Killer
 from unpinned import Unpinned
-from version_stores import VersionStore, keys_from
 
+from cube_processes import NAME, TOKEN, CubeProcesses, eventually
+from cube_readers import BatchReader, Known
 from processes import ENVIRONMENT
+from version_stores import VersionStore, keys_from
 
 SWITCHES = int(os.environ.get("PROMISE_SWITCHES", "100"))
 SEED = int(os.environ.get("PROMISE_SEED", "4"))
@@ -95,7 +95,7 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
             pool=keys_from(1, KEYS + 1),
             always=keys_from(1, CLOCK + 1),
             seed=99,
-            pause=0.004,
+            pause=0.006,
         )
         careless.start()
         killers = [Killer(cube, shard, seed=SEED) for shard in range(2)]
@@ -123,7 +123,9 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
     total.update(unpinned_batches=careless.counts["batches"], unpinned_mixed=careless.counts["mixed"])
     slowest = max(one["slowest"] for one in told)
     record_property("readers over switches", dict(total))
-    print(f"\n{dict(total)}, slowest read {slowest:.3f} s, {time.monotonic() - began:.1f} s in all; {told[0]['client']}")
+    print(
+        f"\n{dict(total)}, slowest read {slowest:.3f} s, {time.monotonic() - began:.1f} s in all; {told[0]['client']}"
+    )
     trouble = [line for one in told for line in one["trouble"]]
     assert (total["mixed"], total["wrong_rows"], total["misnamed"], total["failed"]) == (0, 0, 0, 0), trouble[:10]
     assert total["bases"] + total["deltas"] + total["rollbacks"] == SWITCHES

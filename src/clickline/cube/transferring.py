@@ -349,7 +349,7 @@ class Transfer:
         kept = {
             build_name(step.base, step.version) for one in self.ledger.deployed(self.plan.keep) for step in one.chain
         }
-        for path in self.plan.output.iterdir():
+        for path in self.plan.output.iterdir() if self.plan.output.is_dir() else ():  # going back needs no builds
             base, _, version = path.name.partition("_")
             if base.isdigit() and version.isdigit() and path.name not in kept:
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""What all tests of delivery came to: printed after the last one, whichever process ran it.
+
+Tests note their counts with `record_property(NAME, {...})`; counts of the same name are added up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+READ = "{batches:,} batches read, {mixed} of two versions, {wrong_rows} wrong rows, {failed} failed requests"
+LINES: dict[str, tuple[str, ...]] = {
+    "readers over switches": (
+        "{switches} switches ({bases} bases, {deltas} deltas, {rollbacks} rollbacks), {servers_killed} servers and "
+        "{agents_killed} agents killed, {readers} readers: " + READ + ", {versions} of {published} versions seen",
+        "the same without one version for a batch: {unpinned_batches:,} batches read, {unpinned_mixed} of two versions",
+    ),
+    "failure points": (
+        "processes killed at {points} failure points of {known}: {completed} deliveries completed after it; meanwhile "
+        + READ
+        + ", {while_dead:,} batches while they were dead",
+    ),
+    "publishers killed": ("publishers killed at {points} failure points of {known}: {torn} versions lost or torn",),
+    "rollback": ("{rollbacks} rollbacks, {downloads} downloads, {seconds:.3f} s in all; meanwhile " + READ,),
+    "histories": (
+        "{histories} histories of a base and deltas ({deltas} deltas, {deleted} keys deleted): {rows:,} rows read from "
+        "servers as a full base has them",
+    ),
+    "dead replicas": (
+        "{deaths} replicas dead for {delivered} deliveries: {old} old versions served when back, {refused} reads "
+        "refused before they had caught up; meanwhile " + READ,
+    ),
+}
+
+
+def write_deliveries(terminalreporter: Any) -> None:
+    totals: dict[str, Counter[str]] = {name: Counter() for name in LINES}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") != "teardown":
+                continue
+            for name, found in getattr(report, "user_properties", ()):
+                if name in totals:
+                    totals[name].update(found)
+    if not any(totals.values()):
+        return
+    terminalreporter.section("promises of delivery")
+    _write(totals, terminalreporter.line)
+
+
+def _write(totals: dict[str, Counter[str]], line: Callable[[str], None]) -> None:
+    for name, lines in LINES.items():
+        for text in lines if totals[name] else ():
+            line(text.format_map(totals[name]))
