@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from clickline import failpoints
+
 READ = "{batches:,} batches read, {mixed} of two versions, {wrong_rows} wrong rows, {failed} failed requests"
 LINES: dict[str, tuple[str, ...]] = {
     "readers over switches": (
@@ -45,6 +47,8 @@ def write_deliveries(terminalreporter: Any) -> None:
                     totals[name].update(found)
     if not any(totals.values()):
         return
+    for name, known in (("failure points", failpoints.DELIVERING), ("publishers killed", failpoints.PUBLISHING)):
+        totals[name].update({"known": len(known)} if totals[name] else {})
     terminalreporter.section("promises of delivery")
     _write(totals, terminalreporter.line)
 

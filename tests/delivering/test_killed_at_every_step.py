@@ -3,7 +3,8 @@ completes after a restart, and no reader ever sees anything half done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -15,14 +16,15 @@ pytestmark = pytest.mark.heavy
 POINTS = [(name, ("delta", "base")[n % 2]) for n, name in enumerate(failpoints.DELIVERING)]
 """Bases and deltas take the same steps, so each step is tried with one of them."""
 WHO = {"builder": "transfer", "transfer": "transfer", "agent": "agent.0_0", "cube": "cube.0_0"}
-_counts: list[str] = []
+UNSWITCHED = failpoints.DELIVERING[: failpoints.DELIVERING.index("transfer.numbered")]
+"""Where transfer dies before any server was told to switch."""
 
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
     directory = tmp_path_factory.mktemp("killed")
     store = VersionStore(directory / "store")
-    found = CubeProcesses(directory / "processes", store, shards=1, copies=2, wait=0.5)
+    found = CubeProcesses(directory / "processes", store, shards=2, copies=2, wait=0.5)
     try:
         store.base(keys_from(1, 300))
         found.start_all()
@@ -30,16 +32,16 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
         yield found
     finally:
         found.close()
-        print(f"\nkilled at {len(_counts)} steps, after each the delivery was completed")
 
 
 @pytest.mark.parametrize(("point", "kind"), POINTS)
-def test_killed_at(cube: CubeProcesses, point: str, kind: str) -> None:
+def test_killed_at(cube: CubeProcesses, point: str, kind: str, record_property: Callable[[str, object], None]) -> None:
     store = cube.store
+    old = store.last
     who = WHO[point.partition(".")[0]]
     if point == "cube.compacted":
         kind = "delta"  # a base alone has nothing to be merged
-    reader = Reader(cube.connect(), store)
+    reader = Reader(cube.connect(timeout=5.0), store)
     reader.start()
     cube.restart(who, fail_at=point)
     if who != "transfer":  # some steps are taken at the start, too
@@ -53,7 +55,20 @@ def test_killed_at(cube: CubeProcesses, point: str, kind: str) -> None:
                 cube.await_all(version)
     eventually(lambda: cube.ended(who), what=f"{who} killed at {point}")
     assert cube.running[who].returncode == -9
+    during = _read_while_dead(reader)
+    assert min(during) >= old
+    assert set(during) == {old} or who != "transfer" or point not in UNSWITCHED
     cube.start(who)
     cube.await_all(version)
-    _counts.append(reader.stop())
-    print(f"{kind} {point}: {_counts[-1]}")
+    eventually(lambda: reader.versions[version], what=f"version {version} read")
+    said = reader.stop()
+    counts = {**reader.counts, "points": 1, "completed": 1, "while_dead": sum(during.values())}
+    record_property("failure points", counts)
+    print(f"{kind} {point}: {said}")
+
+
+def _read_while_dead(reader: Reader) -> Counter[int]:
+    """Batches by version, all of them read without whoever was killed."""
+    before = Counter(reader.versions)
+    eventually(lambda: reader.versions.total() >= before.total() + 20, what="reading goes on")
+    return Counter(reader.versions) - before

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cube_processes import CubeProcesses, Reader
+from cube_processes import CubeProcesses, Reader, eventually
 from version_stores import keys_from
 
 pytestmark = pytest.mark.heavy
@@ -33,6 +33,7 @@ def test_a_rollback_downloads_nothing(
     cube.await_all(version)
     reader = Reader(cube.connect(timeout=5.0), store)
     reader.start()
+    eventually(lambda: reader.versions[version], what=f"version {version} read")
     made, there = downloads(cube), files(cube)
     assert made > 0
     builds, aside = cube.directory / "builds", cube.directory / "builds.aside"
@@ -49,6 +50,7 @@ def test_a_rollback_downloads_nothing(
         aside.rename(builds)
     assert downloads(cube) == made
     assert files(cube) <= there
+    eventually(lambda: reader.versions[before], what=f"version {before} read by who read {version}")
     said = reader.stop()
     cube.await_all(store.base(keys_from(1, 300)))
     record_property("rollback", {"rollbacks": 1, "downloads": 0, "seconds": seconds, **reader.counts})

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ from processes import ENVIRONMENT, start
 
 
 @pytest.mark.heavy
-def test_killed_at_every_point_the_store_is_as_it_was_or_complete(filled: Store, training: Training) -> None:
+def test_killed_at_every_point_the_store_is_as_it_was_or_complete(
+    filled: Store, training: Training, record_property: Callable[[str, object], None]
+) -> None:
     assert filled.directory is not None
     before = filled.names()
     script = Path(__file__).with_name("publisher_deaths.py")
@@ -43,7 +46,7 @@ def test_killed_at_every_point_the_store_is_as_it_was_or_complete(filled: Store,
     assert (last["last"], last["serving"]) == (4, 4)
     assert last["names"] == sorted([*before, "v0000000004"])
     verify(filled, 4)
-    print(f"publishers killed: {len(deaths)}, versions lost or torn: 0")
+    record_property("publishers killed", {"points": len(deaths), "torn": 0})
 
 
 def test_a_failure_point_that_does_not_exist_is_an_error() -> None:

@@ -1,0 +1,35 @@
+"""Every failure point in the code has a test that kills there, and every registered one is in the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from test_killed_at_every_step import POINTS, WHO
+
+import clickline
+from clickline import failpoints
+
+REACHED = re.compile(r"""\breach\(\s*(f?["'][^"']*["']|[^)]*)""")
+
+
+def reached() -> list[str]:
+    """As written in the code, in all its files."""
+    source = Path(clickline.__file__).parent
+    texts = [path.read_text(encoding="utf-8") for path in source.rglob("*.py") if path.name != "failpoints.py"]
+    return [found for text in texts for found in REACHED.findall(text)]
+
+
+def test_what_the_code_reaches_is_what_is_registered() -> None:
+    found = reached()
+    assert all(re.fullmatch(r'"[a-z]+\.[a-z-]+"', each) for each in found), "names must be written out"
+    assert {each.strip('"') for each in found} == set(failpoints.NAMES)
+
+
+def test_processes_are_killed_at_every_registered_one() -> None:
+    tested = {name for name, _ in POINTS}
+    assert all(name.partition(".")[0] in WHO for name in tested)
+    # Those of publishing are gone through by tests/publishing/test_publishers_dying.py, which compares with the list.
+    assert tested | set(failpoints.PUBLISHING) == set(failpoints.NAMES)
+    deaths = Path(__file__).parents[1] / "publishing" / "publisher_deaths.py"
+    assert "in failpoints.PUBLISHING" in deaths.read_text(encoding="utf-8")
