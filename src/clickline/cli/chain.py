@@ -42,8 +42,8 @@ def deliver(checkpoint: Path, state: Path, watcher: Watcher) -> dict[str, Any]:
         watcher.end()
     if not found.equal:
         raise VersionError(
-            f"version {found.version}: of {found.rows:,} rows read back from the cube, {found.missing:,} were missing and "
-            f"{found.different:,} differ from the trainer's"
+            f"version {found.version}: of {found.rows:,} rows read back from the cube, {found.missing:,} were missing "
+            f"and {found.different:,} differ from the trainer's"
         )
     return {
         "version": manifest.version,

@@ -52,9 +52,8 @@ def up(
         say(f"best AUC that this data allows {best:.4f}")
     say(f"model {result.checkpoint}")
     say(f"version {delivered['version']} ({delivered['kind']}) in {delivered['store']}")
-    say(
-        f"read back from the cube: {delivered['rows_equal']:,} of {delivered['rows_read_back']:,} rows, equal to the bit"
-    )
+    equal, rows = delivered["rows_equal"], delivered["rows_read_back"]
+    say(f"read back from the cube: {equal:,} of {rows:,} rows, equal to the bit")
     say(f"try: clickline versions show {delivered['store']}")
 
 
