@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: up test check bench bench-train bench-ps strategies quality native-test reference clean
+.PHONY: up test check bench bench-train bench-ps bench-cube strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -18,13 +18,16 @@ check: $(VENV)/built
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-train bench-ps
+bench: bench-train bench-ps bench-cube
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py
 
 bench-ps: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/ps.py
+
+bench-cube: $(VENV)/built
+	$(BIN)/python benchmarks/cube.py
 
 strategies: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py

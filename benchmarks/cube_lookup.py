@@ -1,6 +1,6 @@
 """Sections lookup and size: the dictionary in-process, beside embedded databases and numpy, and as it grows.
 
-    cube_lookup.py grown FILE COUNT     open time, lookup rate and bytes per key of a dictionary, in a process of its own
+    cube_lookup.py grown FILE COUNT     open time, lookup rate and bytes per key, in a process of its own
 
 Rows of 64 bytes for the comparison; of dimension 8 in half precision for growth.
 """
@@ -23,7 +23,7 @@ from cube_network import KEYS, VALUE, keys_of, write
 from peers import run_own, run_peer, scratch
 from rounds import Report, alternate, console
 
-SECONDS, BATCH, GROWN, PIECE = 1.5, 100, 16, 10_000_000
+SECONDS, BATCH, GROWN = 1.5, 100, 16
 SIZES = (10**5, 10**6, 10**7, 10**8)
 
 
@@ -58,7 +58,7 @@ def size(report: Report) -> None:
                 console.print(f"  {count:,} keys left out: {need / 2**30:.1f} GiB needed, {free / 2**30:.1f} free")
                 continue
             file = directory / f"{count}.dict"
-            seconds = _grow(file, count, directory)
+            seconds = _grow(file, count)
             facts = run_own("cube_lookup", "grown", file, count)
             file.unlink()
             name = f"{count:.0e} keys".replace("e+0", "e")
@@ -69,8 +69,7 @@ def size(report: Report) -> None:
             console.print(f"  {count:,} keys: {facts}", highlight=False)
 
 
-def _grow(file: Path, count: int, directory: Path) -> float:
-    """Written in pieces of some buckets and joined, so that memory stays bounded."""
+def _grow(file: Path, count: int) -> float:
     began = time.perf_counter()
     keys = keys_of(np.arange(count))
     values = np.zeros((count, GROWN), np.uint8)
@@ -128,5 +127,4 @@ def _database(directory: Path, kind: str) -> float:
 
 
 if __name__ == "__main__":
-    verb, *rest = sys.argv[1:]
-    {"grown": grown}[verb](*rest)
+    grown(*sys.argv[2:])

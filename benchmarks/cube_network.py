@@ -3,8 +3,8 @@
     cube_network.py serve FILE                      a server of one table, until its standard input ends
     cube_network.py get ADDRESS BATCH SECONDS       asks it; prints keys per second and latencies
 
-A million keys with 64-byte values. Redis is asked by redis-py (hiredis) with MGET, and by a bare socket that sends ready
-bytes and decodes nothing, which is the most that any client of it could reach.
+A million keys with 64-byte values. Redis is asked by redis-py (hiredis) with MGET, and by a bare socket that decodes
+nothing, which is the most that any client of it could reach.
 """
 
 from __future__ import annotations
@@ -159,5 +159,4 @@ def _median(report: Report, batch: int, way: str, figure: str = "keys_per_second
 
 
 if __name__ == "__main__":
-    verb, *rest = sys.argv[1:]
-    {"serve": serve, "get": get}[verb](*rest)
+    (serve if sys.argv[1] == "serve" else get)(*sys.argv[2:])

@@ -1,4 +1,4 @@
-"""`clickline up`: the whole chain on this machine. So far: demo data, training, test AUC."""
+"""`clickline up`: the whole chain on this machine: demo data, training, a version, its delivery to a cube."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def up(
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """Make demo data, train on it, and test the model.
+    """Make demo data, train on it, publish the model, deliver it to a cube of 2 shards × 2 replicas, and read it back.
 
     Example: clickline up
     """
+    from clickline.cli.chain import deliver
     from clickline.config.reading import read_job
     from clickline.launch.clusters import train_job
     from clickline.train.watching import Silent, watcher_for
@@ -40,8 +41,9 @@ def up(
         demo = {**DEMO, "name": "demo", "output": state}
         settings = [*(f"{key}={value}" for key, value in demo.items()), *settings]
     result = train_job(read_job(job, overrides=settings).job, fresh=True, watcher=watcher)
+    delivered = deliver(result.checkpoint, state, watcher)
     if as_json:
-        print_json({**result.to_dict(), "best_auc": best})
+        print_json({**result.to_dict(), "best_auc": best, "delivered": delivered})
         return
     say(f"trained on {result.rows:,} rows in {result.seconds:.1f} s")
     if "auc" in result.test:
@@ -49,7 +51,10 @@ def up(
     if best is not None:
         say(f"best AUC that this data allows {best:.4f}")
     say(f"model {result.checkpoint}")
-    say(f"try: clickline checkpoint show {result.checkpoint}")
+    say(f"version {delivered['version']} ({delivered['kind']}) in {delivered['store']}")
+    equal, rows = delivered["rows_equal"], delivered["rows_read_back"]
+    say(f"read back from the cube: {equal:,} of {rows:,} rows, equal to the bit")
+    say(f"try: clickline versions show {delivered['store']}")
 
 
 def _demo(state: Path, rows: int, watcher: Watcher) -> tuple[str, dict[str, Any]]:
