@@ -74,6 +74,7 @@ class ServerProcess:
 
     def stop(self) -> None:
         os.kill(self.process.pid, signal.SIGSTOP)
+        os.waitpid(self.process.pid, os.WUNTRACED)  # until all its threads have stopped
 
     def resume(self) -> None:
         os.kill(self.process.pid, signal.SIGCONT)
