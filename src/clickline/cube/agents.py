@@ -34,6 +34,7 @@ BUSY = "Another work with same key is doing."
 INVALID = "Work is invalid"
 DOWNLOADED = "download.json"
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_LONGEST_PATH = 4096
 _ALONGSIDE = ("check", "rollback")
 _DEADLINES = {"base": 3600.0, "delta": 900.0}
 
@@ -206,18 +207,18 @@ class Agent:
         numbers = [_decimal(asked.get(key)) for key in ("version", "depend")]
         if not command or None in numbers:
             raise VersionError(INVALID)
-        if command not in self._commands:
+        if not isinstance(command, str) or command not in self._commands:
             raise VersionError(f"{INVALID}: no command {command!r}; known: {', '.join(self._commands)}")
         name, shard = asked.get("dict_name"), _decimal(asked.get("shard_seq", 0))
         if not isinstance(name, str) or not _SAFE.fullmatch(name) or shard is None:
             raise VersionError(f"{INVALID}: dict_name {name!r}, shard_seq {asked.get('shard_seq')!r}")
-        given = asked.get("deploy_path") or str(self.place.deploy)
+        given = str(asked.get("deploy_path") or self.place.deploy)
         allowed = self.place.deploy.resolve()
-        deploy = Path(str(given)).resolve()
-        if not deploy.is_relative_to(allowed):
+        deploy = None if "\0" in given or len(given) > _LONGEST_PATH else Path(given).resolve()
+        if deploy is None or not deploy.is_relative_to(allowed):
             raise VersionError(f"{INVALID}: deploy_path {given!r} is outside of {self.place.deploy}")
         version, base = (number for number in numbers if number is not None)
-        return Work(str(command), name, shard, version, base, deploy, asked)
+        return Work(command, name, shard, version, base, deploy, asked)
 
     def _expected(self, source: str, work: Work) -> Expected:
         """From the command, else from what lies beside the file: build.json, and the older .md5."""
