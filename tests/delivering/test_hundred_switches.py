@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ SWITCHES = 100
 
 
 @pytest.mark.heavy
-def test_no_batch_of_two_versions_no_wrong_row_no_failed_request(tmp_path: Path) -> None:
+def test_no_batch_of_two_versions_no_wrong_row_no_failed_request(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     chance = random.Random(4)
     store = VersionStore(tmp_path / "store")
     cube = CubeProcesses(tmp_path / "processes", store, shards=2, copies=2, wait=0.2)
@@ -47,7 +50,8 @@ def test_no_batch_of_two_versions_no_wrong_row_no_failed_request(tmp_path: Path)
             cube.start(down)
         cube.await_all(store.last)
         counts = [reader.stop() for reader in readers]
-        print(f"\n{SWITCHES} switches in {seconds:.1f} s, {kills} servers killed; readers: {'; '.join(counts)}")
+        text = f"{SWITCHES} switches in {seconds:.1f} s, {kills} servers killed; readers: {'; '.join(counts)}"
+        record_property("counts", text)
         assert max(len(reader.versions) for reader in readers) > SWITCHES / 2
     finally:
         cube.close()
