@@ -1,12 +1,12 @@
 """What all tests of delivery came to: printed after the last one, whichever process ran it.
 
-Tests note their counts with `record_property(NAME, {...})`; counts of the same name are added up.
+Tests note their counts with `record_property(NAME, {...})`; counts of the same name are added up. What cannot be added
+up is noted as a line of its own, with `record_property("counts", text)`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from clickline import failpoints
@@ -38,6 +38,7 @@ LINES: dict[str, tuple[str, ...]] = {
 
 def write_deliveries(terminalreporter: Any) -> None:
     totals: dict[str, Counter[str]] = {name: Counter() for name in LINES}
+    told: list[str] = []
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") != "teardown":
@@ -45,15 +46,13 @@ def write_deliveries(terminalreporter: Any) -> None:
             for name, found in getattr(report, "user_properties", ()):
                 if name in totals:
                     totals[name].update(found)
-    if not any(totals.values()):
+                told += [found] if name == "counts" else []
+    if not any(totals.values()) and not told:
         return
     for name, known in (("failure points", failpoints.DELIVERING), ("publishers killed", failpoints.PUBLISHING)):
         totals[name].update({"known": len(known)} if totals[name] else {})
     terminalreporter.section("promises of delivery")
-    _write(totals, terminalreporter.line)
-
-
-def _write(totals: dict[str, Counter[str]], line: Callable[[str], None]) -> None:
     for name, lines in LINES.items():
-        for text in lines if totals[name] else ():
-            line(text.format_map(totals[name]))
+        told += [text.format_map(totals[name]) for text in lines if totals[name]]
+    for line in told:
+        terminalreporter.line(line)

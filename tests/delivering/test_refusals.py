@@ -15,9 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from clickline.cube.builds import TransferPlan
 from clickline.cube.instances import Replica
 from clickline.cube.sources import PublishedSource
-from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import WebServer
 from clickline.errors import VersionError
 from clickline.publish.stores import open_store

@@ -110,7 +110,7 @@ class CubeProcess:
             "number": shelf.view.number,
             "noted": noted,
             "loaded": shelf.loaded,
-            "complete": shelf.complete(),
+            "complete": shelf.disk.complete(),
             "problems": shelf.problems[-10:],
             "tables": sorted(shelf.view.tables),
             "time": time.time(),

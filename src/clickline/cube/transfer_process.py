@@ -7,10 +7,11 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickline.cube.builds import TransferPlan
 from clickline.cube.sources import Source
 from clickline.cube.states import write_state
 from clickline.cube.transfer_api import transfer_app
-from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import Guard, WebServer
 from clickline.publish.fileserver import FileServer
 
