@@ -69,6 +69,7 @@ class CubeProcesses:
             )
         if ready:
             self.await_ready(who)
+            assert fail_at or not self.ended(who), f"{who} did not start: {self._last_words(who)}"
 
     def await_ready(self, who: str) -> None:
         pid = self.running[who].pid
@@ -136,6 +137,9 @@ class CubeProcesses:
 
     def logs(self) -> str:
         return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in sorted(self.directory.glob("*.log")))
+
+    def _last_words(self, who: str) -> str:
+        return (self.directory / f"{who}.log").read_text()[-1000:]
 
     def _cube(self, name: str) -> list[str]:
         shard = name.partition("_")[0]
