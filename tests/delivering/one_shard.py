@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 from version_stores import VersionStore
 
-from clickline.cube.agents import AgentPlace, AgentProcess
+from clickline.cube.agent_process import AgentProcess
+from clickline.cube.agents import AgentPlace
 from clickline.cube.building import Build, build
 from clickline.cube.client import Cube
 from clickline.cube.serving import CubePlace, CubeProcess

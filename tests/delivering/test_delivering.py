@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -13,6 +13,7 @@ from cube_processes import CubeProcesses, Reader, eventually
 from version_stores import VersionStore, keys_from, rows_of
 
 pytestmark = pytest.mark.heavy
+Note = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_rows_come_back_as_they_were_published(cube: CubeProcesses) -> None:
             assert np.array_equal(found.decoded()[:399], rows_of(keys[:399], version, dim=dim))
 
 
-def test_deltas_in_order(cube: CubeProcesses) -> None:
+def test_deltas_in_order(cube: CubeProcesses, record_property: Note) -> None:
     cube.store.base(keys_from(1, 300))
     reader = Reader(cube.connect(), cube.store)
     reader.start()
@@ -50,8 +51,8 @@ def test_deltas_in_order(cube: CubeProcesses) -> None:
         version = cube.store.delta(keys_from(10 * n + 1, 10 * n + 20), keys_from(200 + n, 204 + n))
         began = time.monotonic()
         cube.await_version(version)
-        print(f"delta {version}: {time.monotonic() - began:.3f} s from donefile to all serving")
-    print(reader.stop())
+        record_property("counts", f"delta {version}: {time.monotonic() - began:.3f} s from donefile to all serving")
+    record_property("counts", reader.stop())
     assert cube.get("/dict/info")["current_version_info"][0]["mode"] == "delta"
 
 
@@ -61,7 +62,7 @@ def test_several_versions_at_once_end_with_the_last(cube: CubeProcesses) -> None
     cube.await_all(version)
 
 
-def test_rollback_needs_no_download(cube: CubeProcesses) -> None:
+def test_rollback_needs_no_download(cube: CubeProcesses, record_property: Note) -> None:
     before = cube.store.base(keys_from(1, 300))
     cube.await_all(before)
     version = cube.store.base(keys_from(1, 200))
@@ -72,7 +73,7 @@ def test_rollback_needs_no_download(cube: CubeProcesses) -> None:
     answer = cube.post("/rollback", {})
     seconds = time.monotonic() - began
     assert (answer["success"], answer["data"]["version"], answer["data"]["behind"]) == ("0", before, [])
-    print(f"rollback: {seconds:.3f} s; {reader.stop()}")
+    record_property("counts", f"rollback: {seconds:.3f} s; {reader.stop()}")
     assert seconds < 1.0
     with cube.connect() as client:
         assert client.get("embedding", keys_from(1, 5)).version == before
@@ -82,7 +83,7 @@ def test_rollback_needs_no_download(cube: CubeProcesses) -> None:
     cube.await_all(after)
 
 
-def test_a_rollback_in_the_donefile_is_followed(cube: CubeProcesses) -> None:
+def test_a_rollback_in_the_donefile_is_followed(cube: CubeProcesses, record_property: Note) -> None:
     from clickline.publish.stores import open_store
     from clickline.publish.versions import rollback
 
@@ -92,19 +93,21 @@ def test_a_rollback_in_the_donefile_is_followed(cube: CubeProcesses) -> None:
     began = time.monotonic()
     rollback(open_store(cube.store.path), before)
     cube.await_version(before)
-    print(f"rollback by the donefile: {time.monotonic() - began:.3f} s")
+    record_property("counts", f"rollback by the donefile: {time.monotonic() - began:.3f} s")
     cube.await_all(before)
     cube.await_all(cube.store.base(keys_from(1, 300)))
 
 
-def test_a_dead_server_is_reported_left_behind_and_catches_up_before_it_serves(cube: CubeProcesses) -> None:
+def test_a_dead_server_is_reported_left_behind_and_catches_up_before_it_serves(
+    cube: CubeProcesses, record_property: Note
+) -> None:
     cube.kill("cube.0_1")
     reader = Reader(cube.connect(), cube.store)
     reader.start()
     first = cube.store.base(keys_from(1, 280))
     began = time.monotonic()
     cube.await_version(first)
-    print(f"with a dead server: {time.monotonic() - began:.3f} s, it is waited for {cube.wait} s")
+    record_property("counts", f"with a dead server: {time.monotonic() - began:.3f} s, it is waited for {cube.wait} s")
     version = cube.store.delta(keys_from(1, 40), keys_from(100, 110))
     cube.await_version(version)
     told = {f"{one['shard']}_{n % 2}": one for n, one in enumerate(cube.get("/instance/status"))}
@@ -116,7 +119,7 @@ def test_a_dead_server_is_reported_left_behind_and_catches_up_before_it_serves(c
     assert found["version"] in ("", str(version))  # nothing, or what the others serve; never what it had
     cube.await_all(version)
     assert httpx.post(seek, json={"keys": [1]}, trust_env=False).json()["version"] == str(version)
-    print(reader.stop())
+    record_property("counts", reader.stop())
 
 
 def test_a_server_that_lost_its_disk_catches_up(cube: CubeProcesses) -> None:
@@ -133,7 +136,9 @@ def test_a_server_that_lost_its_disk_catches_up(cube: CubeProcesses) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut"])
-def test_a_damaged_version_is_named_and_the_old_one_stays(cube: CubeProcesses, damage: str) -> None:
+def test_a_damaged_version_is_named_and_the_old_one_stays(
+    cube: CubeProcesses, damage: str, record_property: Note
+) -> None:
     before = cube.store.base(keys_from(1, 300))
     cube.await_all(before)
     reader = Reader(cube.connect(), cube.store)
@@ -152,7 +157,7 @@ def test_a_damaged_version_is_named_and_the_old_one_stays(cube: CubeProcesses, d
     cube.post("/notify", {})
     cube.await_all(version)
     assert cube.get("/dict/info")["problem"] == ""
-    print(reader.stop())
+    record_property("counts", reader.stop())
 
 
 def test_half_a_line_waits_and_a_garbled_one_is_named(cube: CubeProcesses) -> None:

@@ -3,7 +3,7 @@ completes after a restart, and no reader ever sees anything half done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from cube_processes import CubeProcesses, Reader, eventually
@@ -15,7 +15,6 @@ pytestmark = pytest.mark.heavy
 POINTS = [(name, ("delta", "base")[n % 2]) for n, name in enumerate(failpoints.DELIVERING)]
 """Bases and deltas take the same steps, so each step is tried with one of them."""
 WHO = {"builder": "transfer", "transfer": "transfer", "agent": "agent.0_0", "cube": "cube.0_0"}
-_counts: list[str] = []
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +29,10 @@ def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
         yield found
     finally:
         found.close()
-        print(f"\nkilled at {len(_counts)} steps, after each the delivery was completed")
 
 
 @pytest.mark.parametrize(("point", "kind"), POINTS)
-def test_killed_at(cube: CubeProcesses, point: str, kind: str) -> None:
+def test_killed_at(cube: CubeProcesses, point: str, kind: str, record_property: Callable[[str, object], None]) -> None:
     store = cube.store
     who = WHO[point.partition(".")[0]]
     if point == "cube.compacted":
@@ -55,5 +53,4 @@ def test_killed_at(cube: CubeProcesses, point: str, kind: str) -> None:
     assert cube.running[who].returncode == -9
     cube.start(who)
     cube.await_all(version)
-    _counts.append(reader.stop())
-    print(f"{kind} {point}: {_counts[-1]}")
+    record_property("counts", f"killed at {point}, {kind}, then completed: {reader.stop()}")

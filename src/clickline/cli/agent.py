@@ -29,7 +29,8 @@ def agent(
     Example: clickline agent /cube --cube tcp:127.0.0.1:8027 --listen 0.0.0.0:8001 --rate 100
     """
     from clickline.cli.services import host_and_port, run_service, same_port
-    from clickline.cube.agents import AgentPlace, AgentProcess
+    from clickline.cube.agent_process import AgentProcess
+    from clickline.cube.agents import AgentPlace
     from clickline.launch.addresses import address_of
 
     host, port = host_and_port(listen)

@@ -1,8 +1,6 @@
 """The agent beside a cube server: fetches what the server is to load, and tells it to load and to switch.
 
-    GET  /agent/status         {"status": "RUNNING", "version": …}
-    POST /agent/cmd            the older commands: download, reload, enable, check, clear, pop, rollback
-    GET  /agent/cube           what the server says of itself
+    download, reload, enable, check, clear, pop, rollback
 
 One command at a time for each dictionary and shard; only `check` and `rollback` need not wait for one that is at work.
 A success is what the server confirmed, never what was merely asked of it.
@@ -12,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import threading
@@ -23,28 +20,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from clickline.cube.downloading import Expected, Limits, download, same_file, web_client
 from clickline.cube.serving import Commands
 from clickline.cube.shardfiles import deployed_name, part_name, read_shard
 from clickline.cube.states import read_state, sync_directory, write_state
-from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
+from clickline.cube.webserving import FAILED, OK
 from clickline.errors import ClicklineError, PeerError, VersionError
 from clickline.failpoints import reach
 
 log = logging.getLogger("clickline.agent")
-VERSION = "3.0.0.1"
-"""Of the interface: what the older agent called itself."""
-API = ["/agent/status", "/agent/cmd"]
 BUSY = "Another work with same key is doing."
 INVALID = "Work is invalid"
 DOWNLOADED = "download.json"
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_LONGEST_PATH = 4096
 _ALONGSIDE = ("check", "rollback")
 _DEADLINES = {"base": 3600.0, "delta": 900.0}
 
@@ -217,28 +207,29 @@ class Agent:
         numbers = [_decimal(asked.get(key)) for key in ("version", "depend")]
         if not command or None in numbers:
             raise VersionError(INVALID)
-        if command not in self._commands:
+        if not isinstance(command, str) or command not in self._commands:
             raise VersionError(f"{INVALID}: no command {command!r}; known: {', '.join(self._commands)}")
         name, shard = asked.get("dict_name"), _decimal(asked.get("shard_seq", 0))
         if not isinstance(name, str) or not _SAFE.fullmatch(name) or shard is None:
             raise VersionError(f"{INVALID}: dict_name {name!r}, shard_seq {asked.get('shard_seq')!r}")
-        given = asked.get("deploy_path") or str(self.place.deploy)
+        given = str(asked.get("deploy_path") or self.place.deploy)
         allowed = self.place.deploy.resolve()
-        deploy = Path(str(given)).resolve()
-        if not deploy.is_relative_to(allowed):
+        deploy = None if "\0" in given or len(given) > _LONGEST_PATH else Path(given).resolve()
+        if deploy is None or not deploy.is_relative_to(allowed):
             raise VersionError(f"{INVALID}: deploy_path {given!r} is outside of {self.place.deploy}")
         version, base = (number for number in numbers if number is not None)
-        return Work(str(command), name, shard, version, base, deploy, asked)
+        return Work(command, name, shard, version, base, deploy, asked)
 
     def _expected(self, source: str, work: Work) -> Expected:
         """From the command, else from what lies beside the file: build.json, and the older .md5."""
         sha256 = str(work.asked.get("sha256", ""))
-        if not sha256:
-            told = self._beside(f"{source.rpartition('/')[0]}/build.json")
-            try:
-                sha256 = str(json.loads(told)["files"][source.rpartition("/")[2]]["sha256"]) if told else ""
-            except (ValueError, KeyError, TypeError):
-                raise VersionError(f"{source}: the build.json beside it does not tell its SHA-256") from None
+        if sha256:
+            return Expected(sha256=sha256.lower())
+        told = self._beside(f"{source.rpartition('/')[0]}/build.json")
+        try:
+            sha256 = str(json.loads(told)["files"][source.rpartition("/")[2]]["sha256"]) if told else ""
+        except (ValueError, KeyError, TypeError):
+            raise VersionError(f"{source}: the build.json beside it does not tell its SHA-256") from None
         md5 = self._beside(f"{source}.md5").split()
         return Expected(sha256=sha256.lower(), md5=md5[0].decode("ascii", "replace").lower() if md5 else "")
 
@@ -271,60 +262,6 @@ class Agent:
         if not address:
             raise VersionError("which cube server? Start the agent with --cube, or name its port")
         return Commands(address, name=name, token=self.place.token, patience=patience)
-
-
-def agent_app(agent: Agent, *, guard: Guard) -> Starlette:
-    """The agent's HTTP."""
-
-    async def status(_: Request) -> Response:
-        return JSONResponse({"status": "RUNNING", "version": VERSION})
-
-    async def command(request: Request) -> Response:
-        if not guard.admits(request):
-            return unauthorised()
-        try:
-            asked = await json_object(request)
-        except ValueError as error:
-            return envelope(FAILED, str(error), status=400)
-        return envelope(*await run_in_threadpool(agent.run, asked))
-
-    def cube(request: Request) -> Response:
-        try:
-            return envelope(OK, "query ok", agent.cube_status(request.query_params.get("dict_name", "")))
-        except ClicklineError as error:
-            return envelope(FAILED, str(error))
-
-    async def other(request: Request) -> Response:
-        return wrong_path(request, API)
-
-    return Starlette(
-        routes=[
-            Route("/agent/status", status),
-            Route("/agent/cmd", command, methods=["POST"]),
-            Route("/agent/cube", cube),
-            Route("/{path:path}", other, methods=["GET", "POST", "PUT", "DELETE"]),
-        ]
-    )
-
-
-class AgentProcess:
-    """An agent that listens."""
-
-    def __init__(self, place: AgentPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
-        self.agent = Agent(place)
-        self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
-        self.stopped = threading.Event()
-        if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
-
-    def wait(self) -> None:
-        while not self.stopped.wait(3600.0):
-            pass
-
-    def close(self) -> None:
-        self.web.close()
-        self.agent.close()
 
 
 def _decimal(value: Any) -> int | None:

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from clickline.cube.builds import TransferPlan
 from clickline.cube.instances import Replica
-from clickline.cube.transferring import TransferPlan
 from clickline.errors import JobError
 from clickline.publish.older.confs import explained
 from clickline.publish.older.transfer_conf import read_transfer_conf

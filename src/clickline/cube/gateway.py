@@ -144,7 +144,7 @@ class Control:
         patch = name.endswith("patch")
         if path in (None, ""):
             shelf = self._process.shelf
-            found = [one for one in shelf.complete() if (shelf.chain(one)[-1].parent is not None) == patch]
+            found = [one for one in shelf.disk.complete() if (shelf.disk.chain(one)[-1].parent is not None) == patch]
             if not found:
                 raise ValueError(f"no {'patch' if patch else 'base'} lies here; give version_path")
             return found[-1]

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clickline import _native
-from clickline.cube.shardfiles import FACTS, Shard, read_shard
+from clickline.cube.disks import COMPACT, Disk, version_of
+from clickline.cube.shardfiles import Shard
 from clickline.cube.states import read_state, write_state
 from clickline.errors import VersionError
 from clickline.failpoints import reach
 
 log = logging.getLogger("clickline.cube")
-COMPACT = "compact_"
 _HISTORY = 100
 
 
@@ -66,6 +66,7 @@ class Shelf:
         if keep < 1:
             raise VersionError(f"keep is {keep}; at least the version in service must be kept")
         self.directory, self.data = directory, directory / "data"
+        self.disk = Disk(self.data, name=name, shard=shard, shards=shards)
         self.name, self.shard, self.shards = name, shard, shards
         self.view = View()
         self.lock = threading.RLock()
@@ -77,8 +78,6 @@ class Shelf:
         self._replace: Callable[[int, dict[str, _native.Layers]], None] | None = getattr(native, "replace", None)
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
-        self._looked_into: dict[tuple[Path, int, int], Shard] = {}
-        self.data.mkdir(parents=True, exist_ok=True)
         found = read_state(directory / "state.json") or {}
         self._number = int(found.get("number", 0))
         self._history: list[tuple[int, int]] = [(int(v), int(n)) for v, n in found.get("history", [])]
@@ -94,56 +93,6 @@ class Shelf:
     def noted(self) -> tuple[int, int]:
         """Version and number of the last switch, be it served yet or not."""
         return self._history[-1] if self._history else (0, 0)
-
-    def on_disk(self) -> dict[int, Path]:
-        """Where each version lies; a merged chain rather than its delta."""
-        found: dict[int, Path] = {}
-        for path in sorted(self.data.iterdir(), key=lambda path: path.name.startswith(COMPACT)):
-            text = path.name.removeprefix(COMPACT).rpartition("_")[2]
-            if text.isdigit() and not path.name.startswith(".") and path.is_dir():
-                found[int(text)] = path
-        return found
-
-    def chain(self, version: int) -> list[Shard]:
-        """What makes up a version: something complete, then deltas in order. A gap is an error that names it."""
-        places = self.on_disk()
-        found: list[Shard] = []
-        wanted: int | None = version
-        while wanted is not None:
-            if wanted not in places:
-                needs = f", which version {found[0].version} is a delta on" if found else ""
-                raise VersionError(f"{self.data}: version {wanted} is not there{needs}")
-            found.insert(0, self._read(places[wanted], wanted))
-            wanted = found[0].parent
-        return found
-
-    def complete(self) -> list[int]:
-        """Versions on disk that lack nothing."""
-        found = []
-        for version in self.on_disk():
-            try:
-                self.chain(version)
-            except VersionError:
-                continue
-            found.append(version)
-        return sorted(found)
-
-    def _read(self, path: Path, version: int) -> Shard:
-        inner = path if path.name.startswith(COMPACT) else path / f"{self.name}_part{self.shard}.tar"
-        try:
-            file = (inner / FACTS if inner.is_dir() else inner).stat()
-        except OSError:
-            raise VersionError(f"{inner}: not there") from None
-        known = (inner, file.st_ino, file.st_mtime_ns)
-        if known in self._looked_into:
-            return self._looked_into[known]
-        found = read_shard(inner)
-        expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
-        for key, value in expected.items():
-            if found.facts[key] != value:
-                raise VersionError(f"{inner}: {key} {found.facts[key]!r}, this server needs {value!r}")
-        self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
-        return found
 
     # --- changes ---
 
@@ -168,7 +117,7 @@ class Shelf:
                 return
             reach("cube.loading")
             began = time.perf_counter()
-            opened = self._open(self.chain(version), verify=verify)
+            opened = self._open(self.disk.chain(version), verify=verify)
             with self.lock:
                 self._opened.update(opened)
                 self._put(version)
@@ -225,7 +174,7 @@ class Shelf:
         with self.lock:
             if version in self._loaded:
                 self.drop(version)
-            path = self.on_disk().get(version)
+            path = self.disk.versions().get(version)
             if path is not None:
                 used = [one for one, (paths, _) in self._loaded.items() if any(path in (p, p.parent) for p in paths)]
                 if used:
@@ -242,12 +191,12 @@ class Shelf:
             needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
             oldest = min(kept, default=0)
             for path in self.data.iterdir():
-                text = path.name.removeprefix(COMPACT).rpartition("_")[2]
-                holds = path in needed or any(path == one.parent for one in needed)
-                if text.isdigit() and not holds and not path.name.startswith("."):
-                    overtaken = int(text) in kept and (self.data / f"{COMPACT}{text}").is_dir()
-                    if int(text) < oldest or (overtaken and not path.name.startswith(COMPACT)):
-                        shutil.rmtree(path, ignore_errors=True)
+                number = version_of(path)
+                if number is None or path in needed or any(path == one.parent for one in needed):
+                    continue
+                overtaken = number in kept and (self.data / f"{COMPACT}{number}").is_dir()
+                if number < oldest or (overtaken and not path.name.startswith(COMPACT)):
+                    shutil.rmtree(path, ignore_errors=True)
             reach("cube.trimmed")
             return dropped
 
@@ -265,10 +214,10 @@ class Shelf:
     def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
         """Of a loaded version, base first."""
         with self.lock:
-            return self._layers(self.chain(version))
+            return self._layers(self.disk.chain(version))
 
     def _put(self, version: int, *, again: bool = False) -> None:
-        chain = self.chain(version)
+        chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
         (self._replace if again and self._replace else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)

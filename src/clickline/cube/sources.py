@@ -108,12 +108,13 @@ class PublishedSource:
         return Rows(step.version, step.parent, step.base, step.digest, tables)
 
     def _bring(self, name: str, to: Path, size: int, sha256: str) -> Path:
-        """Not again what is here already; what came is checked by the builder."""
-        if self._store.directory is None and to.exists() and to.stat().st_size == size:
-            with to.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
-                    return to
+        """Not again what is here already and whole; what came is checked by the builder."""
         try:
+            if self._store.directory is None and to.exists():
+                with to.open("rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+                        return to
+                to.unlink()
             return self._store.fetch(name, to, limit=size)
         except OSError as error:
             raise VersionError(f"{self._store.shown(name)}: cannot be copied to {to}: {error.strerror}") from None

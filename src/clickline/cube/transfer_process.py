@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickline.cube.builds import TransferPlan
 from clickline.cube.sources import Source
 from clickline.cube.states import write_state
 from clickline.cube.transfer_api import transfer_app
-from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import Guard, WebServer
 from clickline.publish.fileserver import FileServer
+
+log = logging.getLogger("clickline.transfer")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class TransferProcess:
         shown = f"[{shown}]" if ":" in shown else shown
         self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
         self.stopped = threading.Event()
+        log.info("listens at %s, builds at %s", self.web.address, self._base)
         self.transfer.start()
         if place.ready is not None:
             write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})

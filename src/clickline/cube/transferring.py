@@ -10,52 +10,24 @@ is named. Going back to an earlier version needs neither a build nor a download 
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from clickline.cube.building import Build, build, find_build
+from clickline.cube.builds import Builds, TransferPlan
 from clickline.cube.deployments import Deployment, Ledger
-from clickline.cube.driving import Driver, Goal, Piece
-from clickline.cube.instances import Instance, Replica
+from clickline.cube.driving import Driver, Goal
+from clickline.cube.instances import Instance
 from clickline.cube.rollouts import Answer, Verdict, judge
-from clickline.cube.shardfiles import build_name
-from clickline.cube.sources import Source, Step
+from clickline.cube.sources import Source
 from clickline.errors import ClicklineError, VersionError
 from clickline.failpoints import reach
 
 log = logging.getLogger("clickline.transfer")
-_LOOK_EVERY = 0.2
+_LOOK_EVERY = 0.05
 """Seconds between looks at a donefile that lies on this machine."""
 _ROLLBACK_WITHIN = 10.0
-
-
-@dataclass(frozen=True)
-class TransferPlan:
-    """What transfer is to do."""
-
-    name: str
-    replicas: list[list[Replica]]
-    """By shard."""
-    output: Path
-    scratch: Path
-    interval: float = 10.0
-    patience: float = 5.0
-    """Seconds that a rollout waits for an instance that is dead or fails."""
-    keep: int = 3
-    threads: int = 0
-    mode: str = "base_delta"
-    download_mode: str = "http"
-    donefile: str = ""
-    deploy_path: str = ""
-
-    @property
-    def shards(self) -> int:
-        return len(self.replicas)
 
 
 class Transfer:
@@ -63,6 +35,7 @@ class Transfer:
 
     def __init__(self, plan: TransferPlan, source: Source, *, token: bytes, url: Callable[[str], str]) -> None:
         self.plan, self._source, self._url = plan, source, url
+        self.builds = Builds(plan, source, url=url)
         plan.scratch.mkdir(parents=True, exist_ok=True)
         self.ledger = Ledger.read(plan.scratch)
         self.problem = ""
@@ -160,7 +133,7 @@ class Transfer:
                 with self._changed:
                     self._roll()
                     blocked = self.ledger.rolling is not None and not self._is_stuck()
-                if self._is_due() and not blocked:
+                if not blocked and self._is_due():
                     self._look()
             except ClicklineError as error:
                 self._complain(str(error))
@@ -188,7 +161,7 @@ class Transfer:
             self._complain("" if self.ledger.rolling is None else self.problem)
             return
         reach("transfer.chosen")
-        good, problem = self._build(chain)
+        good, problem = self.builds.build(chain)
         self._complain(problem)
         if not good or (serving and good[-1].version == serving.version):
             return
@@ -207,31 +180,6 @@ class Transfer:
             log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
             reach("transfer.built")
             self._set_goals()
-
-    def _build(self, chain: list[Step]) -> tuple[list[Step], str]:
-        """Builds of the chain, as far as it is sound, and what is wrong with the rest."""
-        good: list[Step] = []
-        for step in chain:
-            try:
-                self._build_one(step)
-            except VersionError as error:
-                return good, f"version {step.version} is not delivered: {error}"
-            good.append(step)
-        return good, ""
-
-    def _build_one(self, step: Step) -> Build:
-        found = find_build(self.plan.output, step.base, step.version)
-        if found is not None and found.facts["digest"] == step.digest and found.facts["shards"] == self.plan.shards:
-            return found
-        log.info("[entry]start build version:%d input:%s", step.version, step.input)
-        scratch = self.plan.scratch / "incoming"
-        rows = self._source.rows(step, scratch=scratch)
-        reach("transfer.fetched")
-        made = build(
-            rows, out=self.plan.output, name=self.plan.name, shards=self.plan.shards, threads=self.plan.threads
-        )
-        shutil.rmtree(scratch, ignore_errors=True)
-        return made
 
     def _roll(self) -> None:
         """Take the steps of the rollout that can be taken now."""
@@ -263,7 +211,7 @@ class Transfer:
                 ledger.held = 0 if rolling.version > ledger.held else ledger.held
                 ledger.save()
                 log.info("[deploy finish]version:%d switch:%d", rolling.version, rolling.number)
-                self._tidy()
+                self.builds.tidy(ledger.deployed(self.plan.keep))
                 reach("transfer.finished")
                 self._changed.notify_all()
             self._set_goals()
@@ -327,32 +275,10 @@ class Transfer:
             serve=None if serve is None else (serve.version, serve.number),
             prepare=None if prepare is None else prepare.version,
             load=prepare is not None and prepare.phase == "Reloading",
-            chains=tuple(self._pieces(one.chain) for one in (serve, prepare) if one is not None),
+            chains=tuple(self.builds.pieces(one.chain) for one in (serve, prepare) if one is not None),
         )
         for driver in self.drivers:
             driver.set_goal(goal)
-
-    def _pieces(self, chain: list[Step]) -> tuple[Piece, ...]:
-        found = []
-        for step in chain:
-            made = find_build(self.plan.output, step.base, step.version)
-            if made is None:
-                return ()
-            shards = range(self.plan.shards)
-            sources = tuple(self._url(made.source(shard)) for shard in shards)
-            hashes = tuple(made.file(shard)["sha256"] for shard in shards)
-            found.append(Piece(step.version, step.base, sources, hashes))
-        return tuple(found)
-
-    def _tidy(self) -> None:
-        """Builds that none of the last versions needs go away."""
-        kept = {
-            build_name(step.base, step.version) for one in self.ledger.deployed(self.plan.keep) for step in one.chain
-        }
-        for path in self.plan.output.iterdir():
-            base, _, version = path.name.partition("_")
-            if base.isdigit() and version.isdigit() and path.name not in kept:
-                shutil.rmtree(path, ignore_errors=True)
 
     def _something_happened(self) -> None:
         with self._changed:

@@ -1,0 +1,83 @@
+"""The agent's process: HTTP around an agent.
+
+GET  /agent/status         {"status": "RUNNING", "version": …}
+POST /agent/cmd            the older commands
+GET  /agent/cube           what the server says of itself
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from clickline.cube.agents import Agent, AgentPlace
+from clickline.cube.states import write_state
+from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
+from clickline.errors import ClicklineError
+
+log = logging.getLogger("clickline.agent")
+VERSION = "3.0.0.1"
+"""Of the interface: what the older agent called itself."""
+API = ["/agent/status", "/agent/cmd"]
+
+
+def agent_app(agent: Agent, *, guard: Guard) -> Starlette:
+    """The agent's HTTP."""
+
+    async def status(_: Request) -> Response:
+        return JSONResponse({"status": "RUNNING", "version": VERSION})
+
+    async def command(request: Request) -> Response:
+        if not guard.admits(request):
+            return unauthorised()
+        try:
+            asked = await json_object(request)
+        except ValueError as error:
+            return envelope(FAILED, str(error), status=400)
+        return envelope(*await run_in_threadpool(agent.run, asked))
+
+    def cube(request: Request) -> Response:
+        try:
+            return envelope(OK, "query ok", agent.cube_status(request.query_params.get("dict_name", "")))
+        except ClicklineError as error:
+            return envelope(FAILED, str(error))
+
+    async def other(request: Request) -> Response:
+        return wrong_path(request, API)
+
+    return Starlette(
+        routes=[
+            Route("/agent/status", status),
+            Route("/agent/cmd", command, methods=["POST"]),
+            Route("/agent/cube", cube),
+            Route("/{path:path}", other, methods=["GET", "POST", "PUT", "DELETE"]),
+        ]
+    )
+
+
+class AgentProcess:
+    """An agent that listens."""
+
+    def __init__(self, place: AgentPlace) -> None:
+        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+        self.agent = Agent(place)
+        self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
+        self.stopped = threading.Event()
+        log.info("listens at %s", self.web.address)
+        if place.ready is not None:
+            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+
+    def wait(self) -> None:
+        while not self.stopped.wait(3600.0):
+            pass
+
+    def close(self) -> None:
+        self.web.close()
+        self.agent.close()

@@ -1,0 +1,152 @@
+"""Transfer against agents that refuse, dawdle or lie: a refused switch is not reported as finished."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from version_stores import VersionStore, keys_from
+
+from clickline.cube.builds import TransferPlan
+from clickline.cube.instances import Replica
+from clickline.cube.sources import PublishedSource
+from clickline.cube.transferring import Transfer
+from clickline.cube.webserving import WebServer
+from clickline.errors import VersionError
+from clickline.publish.stores import open_store
+from wire_peers import until
+
+
+class FakeAgent:
+    """Does what it is told, at once, in a dictionary; unless it refuses or waits."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {"version": 0, "number": 0, "loaded": [], "complete": []}
+        self.refuses: set[str] = set()
+        self.held = threading.Event()
+        self.held.set()
+        self.commands: list[str] = []
+        routes = [Route("/agent/cube", self._cube), Route("/agent/cmd", self._command, methods=["POST"])]
+        self.web = WebServer(Starlette(routes=routes), host="127.0.0.1", port=0)
+
+    async def _cube(self, _: Request) -> Response:
+        return JSONResponse({"success": "0", "message": "query ok", "data": self.state})
+
+    async def _command(self, request: Request) -> Response:
+        return await run_in_threadpool(self._do, await request.json())
+
+    def _do(self, asked: dict[str, Any]) -> Response:
+        command, version = asked["command"], int(asked["version"])
+        self.commands.append(command)
+        if command in self.refuses:
+            return JSONResponse({"success": "255", "message": f"{command} refused", "data": ""})
+        if command == "download":
+            self.held.wait(20)
+            self.state = {**self.state, "complete": [*self.state["complete"], version]}
+        elif command == "reload":
+            self.state = {**self.state, "loaded": [*self.state["loaded"], version]}
+        else:
+            self.state = {**self.state, "version": version, "number": asked["number"]}
+        return JSONResponse({"success": "0", "message": "query ok", "data": ""})
+
+
+@pytest.fixture
+def agents() -> Iterator[list[FakeAgent]]:
+    found = [FakeAgent(), FakeAgent()]
+    yield found
+    for one in found:
+        one.held.set()
+        one.web.close()
+
+
+@pytest.fixture
+def transfer(tmp_path: Path, store: VersionStore, agents: list[FakeAgent]) -> Iterator[Transfer]:
+    plan = TransferPlan(
+        name="d",
+        replicas=[[Replica(one.web.address, f"tcp:a:{n + 1}") for n, one in enumerate(agents)]],
+        output=tmp_path / "builds",
+        scratch=tmp_path / "state",
+        patience=0.2,
+    )
+    source = PublishedSource(open_store(store.path))
+    found = Transfer(plan, source, token=b"a token", url=lambda name: f"http://nowhere/{name}")
+    found.start()
+    yield found
+    found.close()
+
+
+def in_service(transfer: Transfer) -> int:
+    return transfer.ledger.current.version if transfer.ledger.current and not transfer.ledger.rolling else 0
+
+
+def test_a_refused_switch_is_a_failed_instance_and_not_finished(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    agents[1].refuses = {"enable"}
+    version = store.base(keys_from(1, 10))
+    until(lambda: transfer.instances[1].state == "Enable_Failed" and agents[0].state["version"] == version)
+    time.sleep(0.4)  # longer than its patience with the dead
+    assert transfer.ledger.rolling is not None
+    assert (transfer.ledger.rolling.phase, transfer.ledger.past) == ("Enabling", [])
+    assert transfer.instances[1].message == "enable refused"
+    agents[1].refuses = set()
+    until(lambda: in_service(transfer) == version)
+    assert agents[1].state["version"] == version
+
+
+def test_a_newer_version_takes_the_place_of_one_that_is_stuck(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    agents[1].refuses = {"enable"}
+    store.base(keys_from(1, 10))
+    until(lambda: transfer.instances[1].state == "Enable_Failed")
+    version = store.base(keys_from(1, 20))
+    until(lambda: agents[0].state["version"] == version)
+    agents[1].refuses = set()
+    until(lambda: in_service(transfer) == version)
+    assert [(one.version, one.phase) for one in transfer.ledger.past] == [(1, "Enabling"), (2, "Finished")]
+
+
+def test_nothing_is_loaded_before_all_have_downloaded_nor_switched_before_all_have_loaded(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    agents[1].held.clear()
+    version = store.base(keys_from(1, 10))
+    until(lambda: agents[0].commands == ["download"] and agents[1].commands == ["download"])
+    time.sleep(0.4)
+    assert agents[0].commands == ["download"]  # slow is not dead
+    agents[1].refuses = {"reload"}
+    agents[1].held.set()
+    until(lambda: agents[0].state["version"] == version)  # the other fails to load, and one is enough to serve
+    assert agents[0].commands == ["download", "reload", "enable"]
+    assert agents[1].state["version"] == 0
+    assert transfer.ledger.rolling is not None  # but it is alive, so this is not finished
+    agents[1].refuses = set()
+    until(lambda: in_service(transfer) == version and agents[1].state["version"] == version)
+
+
+def test_a_rollback_does_not_wait_for_a_download(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    for count in (10, 20):
+        version = store.base(keys_from(1, count))
+        until(lambda version=version: in_service(transfer) == version)
+    for agent in agents:
+        agent.held.clear()
+    store.base(keys_from(1, 30))
+    until(lambda: all(agent.commands[-1] == "download" for agent in agents))
+    answer = transfer.rollback()
+    assert answer["seconds"] < 1.0
+    # What was on its way had not been switched to, so this is one before the version in service.
+    assert (answer["version"], [agent.state["version"] for agent in agents]) == (1, [1, 1])
+    with pytest.raises(VersionError, match="no version 77 to go back to"):
+        transfer.rollback(77)

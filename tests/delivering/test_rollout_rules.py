@@ -1,0 +1,137 @@
+"""When a rollout goes on, and when it waits; what transfer remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clickline.cube.configuring import plan_of, read_transfer
+from clickline.cube.deployments import Deployment, Ledger
+from clickline.cube.instances import Instance, Replica
+from clickline.cube.older_sources import chain_of
+from clickline.cube.rollouts import Answer, judge
+from clickline.cube.sources import Step
+from clickline.errors import JobError, VersionError
+from clickline.publish.older.donefiles import Product
+
+NOW = 1000.0
+
+
+def instance(shard: int, copy: int, *, loaded: bool, trouble: float | None = None, dead: bool = False) -> Instance:
+    one = Instance(shard, copy, Replica("http://a:1", "tcp:a:2"))
+    one.trouble_since, one.dead = trouble, dead
+    one.seen = {"loaded": [7] if loaded else []}
+    return one
+
+
+def answer(*instances: Instance, refusals_count: bool = False):
+    return judge(instances, lambda one: one.has_loaded(7), patience=5.0, now=NOW, refusals_count=refusals_count)
+
+
+def test_all_have_made_it() -> None:
+    assert answer(instance(0, 0, loaded=True), instance(1, 0, loaded=True)).answer is Answer.GO
+
+
+def test_the_slow_are_waited_for() -> None:
+    verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=False))
+    assert (verdict.answer, verdict.behind) == (Answer.WAIT, ("0_1",))
+
+
+@pytest.mark.parametrize(("since", "expected"), [(NOW - 4.9, Answer.WAIT), (NOW - 5.0, Answer.GO)])
+def test_the_dead_are_waited_for_so_long(since: float, expected: Answer) -> None:
+    dead = instance(0, 1, loaded=False, trouble=since, dead=True)
+    assert answer(instance(0, 0, loaded=True), dead).answer is expected
+
+
+def test_a_shard_without_any_is_waited_for_for_ever() -> None:
+    dead = instance(1, 0, loaded=False, trouble=0.0, dead=True)
+    verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=True), dead)
+    assert (verdict.answer, verdict.bare) == (Answer.WAIT, (1,))
+
+
+def test_a_refused_switch_is_not_done_without() -> None:
+    refusing = instance(0, 1, loaded=False, trouble=0.0, dead=False)
+    assert answer(instance(0, 0, loaded=True), refusing).answer is Answer.GO
+    assert answer(instance(0, 0, loaded=True), refusing, refusals_count=True).answer is Answer.WAIT
+
+
+def step(version: int, parent: int | None = None, base: int | None = None) -> Step:
+    return Step(version, parent, base or version, str(version), str(base or version), f"/in/{version}", "0" * 64)
+
+
+def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
+    ledger = Ledger.read(tmp_path)
+    for version in (1, 2, 3, 2):
+        done = Deployment([step(version)], phase="Finished", number=version)
+        ledger.end(done)
+        ledger.current = done
+    ledger.rolling = Deployment([step(3), step(4, 3, 3)])
+    ledger.rolling.enter("Reloading")
+    ledger.number, ledger.held = 9, 3
+    ledger.save()
+    again = Ledger.read(tmp_path)
+    assert (again.number, again.held, again.rolling, again.past) == (9, 3, ledger.rolling, ledger.past)
+    assert [one.version for one in again.deployed(2)] == [3, 2]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"number": "x"}', '{"number": 1, "current": {"chain": []}}'])
+def test_a_damaged_memory_is_an_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "transfer.json").write_text(content)
+    with pytest.raises(VersionError, match=r"transfer\.json"):
+        Ledger.read(tmp_path)
+
+
+def test_older_products_make_a_chain() -> None:
+    bases = [Product("base", 10, 10, "/a"), Product("base", 20, 20, "/b")]
+    patches = [
+        Product("patch", 11, 10, "/c"),
+        Product("patch", 21, 20, "/d"),
+        Product("patch", 23, 20, "/e"),
+        Product("patch", 22, 20, "/late"),
+    ]
+    found = chain_of(bases, patches)
+    assert [(one.version, one.parent, one.base, one.input) for one in found] == [
+        (20, None, 20, "/b"),
+        (21, 20, 20, "/d"),
+        (23, 21, 20, "/e"),
+    ]
+    assert chain_of([], patches) == []
+
+
+CONF = """
+[default]
+dict_name: test_dict
+mode: base_delta
+download_mode: http
+wget_port: 8009
+buildtool_local: /home/cube-builder   # not used
+donefile_address: http://10.0.0.9:8080/data/ctr_cube/donefile
+output_address: /tmp/output
+tmp_address: /tmp/tmp
+shard_num: 2
+copy_num: 1
+deploy_path: /cube
+transfer_address: 10.0.0.5
+[cube_agent]
+agent0_0: 10.0.0.1:8001
+cube0_0: 10.0.0.1:8027:/cube
+agent1_0: 10.0.0.2:8001
+cube1_0: 10.0.0.2:8027:/cube
+"""
+
+
+def test_transfer_conf(tmp_path: Path) -> None:
+    (tmp_path / "transfer.conf").write_text(CONF)
+    keys = read_transfer(tmp_path / "transfer.conf")
+    plan = plan_of(keys, interval=2.0, patience=None)
+    assert (plan.name, plan.shards, plan.interval, plan.patience) == ("test_dict", 2, 2.0, 5.0)
+    assert plan.replicas[1] == [Replica("http://10.0.0.2:8001", "tcp:10.0.0.2:8027", "/cube")]
+    assert (keys.wget_port, keys.transfer_address) == (8009, "10.0.0.5")
+
+
+@pytest.mark.parametrize("text", ["", "a: 1", "- 1", "dict_name: ../x", "{", "dict_name: d\nshards: []"])
+def test_a_wrong_yaml_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.yaml").write_text(text)
+    with pytest.raises(JobError, match=r"t\.yaml"):
+        read_transfer(tmp_path / "t.yaml")
