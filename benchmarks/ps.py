@@ -11,8 +11,6 @@ Results: benchmarks/results/ps.json and ps.md (ps-SECTION… if not all sections
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -22,30 +20,26 @@ import torch
 import server
 from clusters import clustered, train
 from datasets import Rows, synthetic
-from peers import PADDLE, PeerError, run_peer, scratch
-from rounds import Report, alternate, console, sections_of
+from peers import PADDLE, run_peer, scratch
+from rounds import Report, alternate, console
+from sections import guarded, parser_for, run_sections
 from training import SLOTS, THREADS, job_for, limit, memory_batches, plain_pytorch
-
-SECTIONS = ("ways", "server", "growth", "memory")
 
 
 def main() -> None:
-    arguments = _arguments()
     torch.set_num_threads(THREADS)
-    rows = synthetic(arguments.rows)
-    everything = arguments.only == list(SECTIONS)
-    report = Report("ps" if everything else "-".join(["ps", *arguments.only]))
-    for place, section in enumerate(arguments.only):
-        console.rule(f"{place + 1}/{len(arguments.only)} {section}", align="left")
-        if section == "ways":
-            ways(report, rows, rounds=arguments.rounds)
-        elif section == "server":
-            server.run(report, rounds=arguments.rounds)
-        elif section == "growth":
-            growth(report, rows)
-        else:
-            memory(report, rows)
-    report.finish()
+    parser = parser_for(__doc__, example="python benchmarks/ps.py --only ways --rounds 3")
+    parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
+    run_sections(
+        "ps",
+        {
+            "ways": lambda report, given: ways(report, synthetic(given.rows), rounds=given.rounds),
+            "server": lambda report, given: server.run(report, rounds=given.rounds),
+            "growth": lambda report, given: growth(report, synthetic(given.rows)),
+            "memory": lambda report, given: memory(report, synthetic(given.rows)),
+        },
+        parser,
+    )
 
 
 def ways(report: Report, rows: Rows, *, rounds: int) -> None:
@@ -118,22 +112,5 @@ def memory(report: Report, rows: Rows) -> None:
     report.ratio("server memory, 2/8 epochs", peaks[0] / peaks[1], wanted=0.95)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog="example: python benchmarks/ps.py --only ways --rounds 3",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender (default %(default)s)")
-    parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
-    parser.add_argument(
-        "--only", type=sections_of(SECTIONS), default=list(SECTIONS), metavar="SECTION,…", help="sections to run"
-    )
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except PeerError as error:
-        sys.exit(str(error))
+    guarded(main)

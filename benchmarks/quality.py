@@ -28,8 +28,9 @@ from clickline import Job, train_job
 from clickline.models.registry import model_names
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
 from linear import OPTIONS, vowpal
-from peers import BENCH, PeerError, run_peer, scratch
+from peers import BENCH, run_peer, scratch
 from rounds import Report, console, sections_of
+from sections import guarded, parser_for
 
 KEPT = BENCH / "quality.json"
 NOT_HERE = ("din", "mmoe")
@@ -191,10 +192,8 @@ def _show(ours: dict[str, dict[str, list[float]]], others: dict[str, dict[str, f
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog="example: python benchmarks/quality.py --criteo criteo.tsv.zst --models lr,deepfm --seeds 1,2,3",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = parser_for(
+        __doc__, example="python benchmarks/quality.py --criteo criteo.tsv.zst --models lr,deepfm --seeds 1,2,3"
     )
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
     parser.add_argument(
@@ -214,7 +213,4 @@ def _seeds(text: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except PeerError as error:
-        sys.exit(str(error))
+    guarded(main)

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 
 from rich.table import Table
 
 from clickline import Job
 from clusters import train
 from datasets import ABSENT, Rows, criteo_path, real, synthetic
-from peers import PeerError
 from rounds import Report, console, sections_of
+from sections import guarded, parser_for
 
 WAYS = ("single", "sync", "async", "half_async", "geo", "collective")
 STALE = ("async", "half_async", "geo")
@@ -73,11 +72,7 @@ def job_of(rows: Rows, way: str, seed: int, model: str) -> Job:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog="example: python benchmarks/strategies.py --ways single,async --seeds 1,2,3",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_for(__doc__, example="python benchmarks/strategies.py --ways single,async --seeds 1,2,3")
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
     parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
     parser.add_argument("--model", default="deepfm", help="default %(default)s")
@@ -95,7 +90,4 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except PeerError as error:
-        sys.exit(str(error))
+    guarded(main)

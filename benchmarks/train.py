@@ -12,7 +12,7 @@ Results: benchmarks/results/train.json and train.md (train-SECTION… if not all
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import cache
 
 import torch
 
@@ -21,56 +21,43 @@ import deep
 import linear
 import memory
 import parsing
-from datasets import criteo_path, real, synthetic
-from peers import PeerError
-from rounds import Report, console, sections_of
+from datasets import Rows, criteo_path, real, synthetic
+from rounds import Report
+from sections import guarded, parser_for, run_sections
 from training import THREADS
 
-SECTIONS = ("core", "parse", "lr", "deep", "memory")
+rows_of = cache(synthetic)
 
 
 def main() -> None:
-    arguments = _arguments()
     torch.set_num_threads(THREADS)
-    rows = synthetic(arguments.rows)
-    criteo = criteo_path(arguments.criteo)
-    everything = arguments.only == list(SECTIONS)
-    report = Report("train" if everything else "-".join(["train", *arguments.only]))
-    for place, section in enumerate(arguments.only):
-        console.rule(f"{place + 1}/{len(arguments.only)} {section}", align="left")
-        if section == "core":
-            core.run(report, rows, rounds=arguments.rounds)
-        elif section == "parse":
-            parsing.run(report, rows, rounds=arguments.rounds)
-        elif section == "lr":
-            linear.run(report, rows, rounds=arguments.rounds, real=real(criteo) if criteo else None)
-        elif section == "deep":
-            deep.run(report, rows, rounds=arguments.rounds)
-        else:
-            memory.run(report, rows, table_rows=arguments.table_rows)
-    report.finish()
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        epilog="example: python benchmarks/train.py --only core,parse --rounds 5",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of each contender (default %(default)s)")
+    parser = parser_for(__doc__, example="python benchmarks/train.py --only core,parse --rounds 5")
     parser.add_argument("--rows", type=int, default=400_000, help="synthetic rows to train on (default %(default)s)")
-    parser.add_argument(
-        "--only", type=sections_of(SECTIONS), default=list(SECTIONS), metavar="SECTION,…", help="sections to run"
-    )
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
     parser.add_argument(
         "--table-rows", type=int, default=memory.TABLE_ROWS, help="rows of the measured table (default %(default)s)"
     )
-    return parser.parse_args()
+    run_sections(
+        "train",
+        {
+            "core": lambda report, given: core.run(report, _rows(given), rounds=given.rounds),
+            "parse": lambda report, given: parsing.run(report, _rows(given), rounds=given.rounds),
+            "lr": _lr,
+            "deep": lambda report, given: deep.run(report, _rows(given), rounds=given.rounds),
+            "memory": lambda report, given: memory.run(report, _rows(given), table_rows=given.table_rows),
+        },
+        parser,
+    )
+
+
+def _rows(given: argparse.Namespace) -> Rows:
+    return rows_of(given.rows)
+
+
+def _lr(report: Report, given: argparse.Namespace) -> None:
+    criteo = criteo_path(given.criteo)
+    linear.run(report, _rows(given), rounds=given.rounds, real=real(criteo) if criteo else None)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except PeerError as error:
-        sys.exit(str(error))
+    guarded(main)

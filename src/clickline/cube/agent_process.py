@@ -7,6 +7,7 @@ GET  /agent/cube           what the server says of itself
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 
@@ -21,6 +22,7 @@ from clickline.cube.states import write_state
 from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
 from clickline.errors import ClicklineError
 
+log = logging.getLogger("clickline.agent")
 VERSION = "3.0.0.1"
 """Of the interface: what the older agent called itself."""
 API = ["/agent/status", "/agent/cmd"]
@@ -68,6 +70,7 @@ class AgentProcess:
         self.agent = Agent(place)
         self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
         self.stopped = threading.Event()
+        log.info("listens at %s", self.web.address)
         if place.ready is not None:
             write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
 

@@ -176,7 +176,8 @@ class Driver(threading.Thread):
 
     def _switch(self, version: int, number: int) -> None:
         one = self.instance
-        back = version < one.seen.get("version", 0)
+        # An agent that is busy downloading takes a rollback, and to the server they are the same.
+        back = version < one.seen.get("version", 0) or self._preparing is not None
         one.enter("Enabling", version=version)
         base = next((piece.base for piece in self._goal.chain(version)), version)
         self._tell("rollback" if back else "enable", version, base, number=number, peers=self._peers)

@@ -82,6 +82,7 @@ class CubeProcess:
             self.web = WebServer(app, host=place.http_host, port=place.http_port)
         if place.ready is not None:
             write_state(place.ready, self.where())
+        log.info("shard %d of %d listens at %s", place.shard, place.shards, self.native.address)
         self._tidying.wake()
 
     def where(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from clickline.cube.transfer_api import transfer_app
 from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import Guard, WebServer
 from clickline.publish.fileserver import FileServer
+
+log = logging.getLogger("clickline.transfer")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class TransferProcess:
         shown = f"[{shown}]" if ":" in shown else shown
         self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
         self.stopped = threading.Event()
+        log.info("listens at %s, builds at %s", self.web.address, self._base)
         self.transfer.start()
         if place.ready is not None:
             write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})

@@ -24,7 +24,8 @@ from clickline.launch.local import private_sockets
 from clickline.launch.process import Spec
 from clickline.launch.supervising import Supervisor
 
-_READY_WITHIN = 60.0
+_LONG = 180.0
+"""Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
 
 
 class LocalCube:
@@ -88,7 +89,7 @@ class LocalCube:
         """Look after the processes once. Raises PeerError when things cannot go on."""
         self._supervisor.poll()
 
-    def until(self, condition: Callable[[], bool], *, seconds: float = 60.0, every: float = 0.02) -> None:
+    def until(self, condition: Callable[[], bool], *, seconds: float = _LONG, every: float = 0.02) -> None:
         """Look after the processes until the condition holds."""
         give_up = time.monotonic() + seconds
         while not condition():
@@ -111,7 +112,7 @@ class LocalCube:
         current = self.info().get("current_version_info") or [{"version": 0}]
         return int(current[0]["version"])
 
-    def wait_for(self, version: int, *, seconds: float = 60.0) -> None:
+    def wait_for(self, version: int, *, seconds: float = _LONG) -> None:
         """Until a version is in service and its rollout is over."""
         self.until(lambda: self.serving() == version and not self.info().get("wait_version_info"), seconds=seconds)
 
