@@ -87,7 +87,7 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
         publisher.publish("bases")
         cube.start_all()
         cube.await_all(1)
-        readers = [_reading_process(cube, expected, seeds=[2 * n, 2 * n + 1]) for n in range(2)]
+        readers = [_reading_process(cube, expected, seeds=[3 * n, 3 * n + 1, 3 * n + 2]) for n in range(2)]
         unpinned = Unpinned(cube.servers, name=NAME, token=TOKEN.encode(), timeout=5.0)
         careless = BatchReader(
             lambda keys: unpinned.get("embedding", keys),
@@ -109,12 +109,13 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
         eventually(lambda: cube.all_serve(cube.serving()), what="all servers up to date in the end")
         careless.end()
         unpinned.close()
-        told = [one for process in readers for one in json.loads(process.communicate("", timeout=60)[0])]
+        ended = [json.loads(process.communicate("", timeout=60)[0]) for process in readers]
     finally:
         for process in readers:
             process.kill()
             process.wait()
         cube.close()
+    told = [one for process in ended for one in process["readers"]]
     total: Counter[str] = Counter(publisher.counts)
     for counted in [*(one["counts"] for one in told), *(killer.counts for killer in killers)]:
         total.update(counted)
@@ -124,7 +125,7 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
     slowest = max(one["slowest"] for one in told)
     record_property("readers over switches", dict(total))
     print(
-        f"\n{dict(total)}, slowest read {slowest:.3f} s, {time.monotonic() - began:.1f} s in all; {told[0]['client']}"
+        f"\n{dict(total)}, slowest read {slowest:.3f} s, {time.monotonic() - began:.1f} s in all; {ended[0]['client']}"
     )
     trouble = [line for one in told for line in one["trouble"]]
     assert (total["mixed"], total["wrong_rows"], total["misnamed"], total["failed"]) == (0, 0, 0, 0), trouble[:10]
