@@ -38,13 +38,17 @@ void CubeService::change(Change change) {
   state_.swap(old);
 }
 
-void CubeService::load(uint64_t version, Tables tables) {
-  const auto began = Clock::now();
+std::shared_ptr<const CubeService::Tables> CubeService::checked(uint64_t version, Tables tables) {
   if (!version) throw std::invalid_argument("versions are numbered from 1");
   for (const auto &[name, layers] : tables)
     if (name.empty() || name.size() > 255 || !layers)
       throw std::invalid_argument("a table's name has 1 to 255 bytes but got '" + name + "'");
-  auto whole = std::make_shared<const Tables>(std::move(tables));
+  return std::make_shared<const Tables>(std::move(tables));
+}
+
+void CubeService::load(uint64_t version, Tables tables) {
+  const auto began = Clock::now();
+  auto whole = checked(version, std::move(tables));
   change([&](State &state) {
     if (!state.versions.emplace(version, std::move(whole)).second)
       throw std::invalid_argument("version " + std::to_string(version) + " is loaded already");
@@ -52,6 +56,17 @@ void CubeService::load(uint64_t version, Tables tables) {
   ++counts.loads;
   counts.load_microseconds +=
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count());
+}
+
+void CubeService::replace(uint64_t version, Tables tables) {
+  auto whole = checked(version, std::move(tables));
+  change([&](State &state) {
+    const auto found = state.versions.find(version);
+    if (found == state.versions.end())
+      throw std::invalid_argument("version " + std::to_string(version) + " is not loaded; loaded: " +
+                                  known(state.versions, as_number));
+    found->second = std::move(whole);
+  });
 }
 
 void CubeService::switch_to(uint64_t version, uint64_t number) {

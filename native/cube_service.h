@@ -34,6 +34,8 @@ class CubeService {
 
   // These throw std::invalid_argument, and change nothing then.
   void load(uint64_t version, Tables tables);
+  // Of a version that is loaded, by tables with the same rows: layers that have become one. Readers do not notice.
+  void replace(uint64_t version, Tables tables);
   // To a version that is loaded. The number must grow, or be the same as for the same version before.
   void switch_to(uint64_t version, uint64_t number);
   void drop(uint64_t version);  // not the current one
@@ -49,6 +51,7 @@ class CubeService {
   CubeCounts counts;
 
  private:
+  static std::shared_ptr<const Tables> checked(uint64_t version, Tables tables);
   struct State {  // never changed once it is here
     std::map<uint64_t, std::shared_ptr<const Tables>> versions;
     uint64_t current = 0, number = 0;

@@ -77,12 +77,13 @@ void make_server(ServedCube *place, std::string address, std::string name, std::
 }
 
 // The tables are shared with Python's objects but not the objects themselves: who drops them needs no GIL.
-void load(ServedCube &served, uint64_t version, const nb::dict &tables) {
+template <void (CubeService::*take)(uint64_t, CubeService::Tables)>
+void give(ServedCube &served, uint64_t version, const nb::dict &tables) {
   CubeService::Tables native;
   for (const auto &[name, layers] : tables)
     native[nb::cast<std::string>(name)] = std::make_shared<const Layers>(nb::cast<const Layers &>(layers).layers());
   NoGil release;
-  served.server->service.load(version, std::move(native));
+  (served.server->service.*take)(version, std::move(native));
 }
 
 nb::dict server_counts(const ServedCube &served) {
@@ -180,7 +181,8 @@ void bind_cube(nb::module_ &m) {
            nb::arg("token"), nb::arg("handler") = nb::none(), nb::arg("max_frame") = uint64_t{1} << 30,
            nb::arg("max_connections") = 4096)
       .def_prop_ro("address", [](const ServedCube &s) { return s.server->wire.address(); })
-      .def("load", &load, nb::arg("version"), nb::arg("tables"))
+      .def("load", &give<&CubeService::load>, nb::arg("version"), nb::arg("tables"))
+      .def("replace", &give<&CubeService::replace>, nb::arg("version"), nb::arg("tables"))
       .def("switch",
            [](ServedCube &s, uint64_t version, uint64_t number) { s.server->service.switch_to(version, number); },
            nb::arg("version"), nb::arg("number"), nb::call_guard<NoGil>())

@@ -505,6 +505,9 @@ class CubeServer:
     def load(self, version: int, tables: dict[str, Layers]) -> None:
         """Beside the versions that are there; it can be read by its number at once."""
 
+    def replace(self, version: int, tables: dict[str, Layers]) -> None:
+        """Of a loaded version, by tables with the same rows: layers that have become one."""
+
     def switch(self, version: int, number: int) -> None:
         """Makes a loaded version the current one. The number grows with every switch, also one back."""
 

@@ -36,6 +36,7 @@ class Native(Protocol):
     """What answers readers."""
 
     def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
+    def replace(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
     def switch(self, version: int, number: int) -> None: ...
     def drop(self, version: int) -> None: ...
 
@@ -75,7 +76,6 @@ class Shelf:
         self.problems: list[str] = []
         """What is wrong with what lies here, since the start."""
         self._native, self._keep, self._memory = native, keep, memory
-        self._replace: Callable[[int, dict[str, _native.Layers]], None] | None = getattr(native, "replace", None)
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
         found = read_state(directory / "state.json") or {}
@@ -202,8 +202,6 @@ class Shelf:
 
     def replace(self, version: int) -> None:
         """Read a loaded version, and those built on it, from what lies there now: the rows are the same."""
-        if self._replace is None:  # then the next version that is loaded begins with what lies there
-            return
         with self.lock:
             for one in [one for one in self._loaded if one >= version]:
                 self._put(one, again=True)
@@ -219,7 +217,7 @@ class Shelf:
     def _put(self, version: int, *, again: bool = False) -> None:
         chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
-        (self._replace if again and self._replace else self._native.load)(version, tables)
+        (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
     def _open(self, chain: list[Shard], *, verify: bool) -> dict[Path, dict[str, _native.Dictionary]]:
