@@ -6,21 +6,27 @@ many inputs each test tries (docs/fuzzing.md).
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
+import functools
 import os
 import resource
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hypothesis import HealthCheck, Phase, seed, settings
 
 WANTED = os.environ.get("CLICKLINE_FUZZ_EXAMPLES")
 SECONDS = 30
 """For one input, on a machine that has other things to do."""
+STACKS = Path(tempfile.gettempdir()) / f"clickline-fuzz-{os.getpid()}.stacks"
+LAST = STACKS.with_suffix(".input")
+"""Where an input that hung can be found, and what it was at."""
 MEMORY = 768 << 20
 """What one input may take beyond what is there before."""
 
@@ -31,6 +37,12 @@ class Tally:
     refused: int = 0
     seconds: float = 0.0
     peak: int = 0
+
+
+@atexit.register
+def _tidy() -> None:  # not if it hung
+    for path in (STACKS, LAST):
+        path.unlink(missing_ok=True)
 
 
 TALLIES: dict[str, Tally] = {}
@@ -60,7 +72,7 @@ def bounded(name: str) -> Iterator[Tally]:
     tally = TALLIES.setdefault(name, Tally())
     before = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=_stacks())
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, before[1]))
     began = time.perf_counter()
     try:
@@ -72,8 +84,14 @@ def bounded(name: str) -> Iterator[Tally]:
         tally.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
+@functools.cache
+def _stacks() -> IO[str]:
+    return STACKS.open("w", encoding="utf-8")
+
+
 def judged(name: str, target: Callable[[bytes], bool], data: bytes) -> bool:
     """Give a target one input; whether it took it. What a target throws is a finding."""
+    LAST.write_bytes(data)
     with bounded(name) as tally:
         accepted = target(data)
     tally.accepted += accepted

@@ -189,6 +189,8 @@ class Agent:
         noted = read_state(work.directory / DOWNLOADED)
         if noted is None or not work.file.exists():
             raise VersionError(f"version {work.version} is not downloaded")
+        if not _SHA256.fullmatch(str(noted.get("sha256"))):
+            raise VersionError(f"{work.directory / DOWNLOADED}: damaged: it tells no SHA-256")
         if not same_file(work.file, Expected(sha256=noted["sha256"])):
             raise VersionError(f"{work.file}: damaged: its SHA-256 is not {noted['sha256']}")
         found = self.cube_status(work.name)
@@ -196,7 +198,7 @@ class Agent:
             "downloaded": True,
             "loaded": work.version in found["loaded"],
             "enabled": work.version == found["version"],
-            "bytes": noted["bytes"],
+            "bytes": work.file.stat().st_size,
             "sha256": noted["sha256"],
         }
 

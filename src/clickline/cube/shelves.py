@@ -80,9 +80,13 @@ class Shelf:
         self._looked_into: dict[tuple[Path, int, int], Shard] = {}
         self.data.mkdir(parents=True, exist_ok=True)
         found = read_state(directory / "state.json") or {}
-        self._number = int(found.get("number", 0))
-        self._history: list[tuple[int, int]] = [(int(v), int(n)) for v, n in found.get("history", [])]
-        self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
+        try:
+            self._number = _switch_number(found.get("number", 0))
+            self._history = [(_switch_number(v), _switch_number(n)) for v, n in found.get("history", [])]
+            self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
+        except (TypeError, ValueError) as error:
+            where = directory / "state.json"
+            raise VersionError(f"{where}: damaged: {error}; remove it to begin without what it knew") from None
 
     # --- what is there ---
 
@@ -100,7 +104,7 @@ class Shelf:
         found: dict[int, Path] = {}
         for path in sorted(self.data.iterdir(), key=lambda path: path.name.startswith(COMPACT)):
             text = path.name.removeprefix(COMPACT).rpartition("_")[2]
-            if text.isdigit() and not path.name.startswith(".") and path.is_dir():
+            if text.isascii() and text.isdigit() and not path.name.startswith(".") and path.is_dir():
                 found[int(text)] = path
         return found
 
@@ -316,3 +320,10 @@ class Shelf:
     def _complain(self, text: str) -> None:
         log.warning("%s", text)
         self.problems.append(text)
+
+
+def _switch_number(value: Any) -> int:
+    """A version or the number of a switch, as it was noted."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+        raise ValueError(f"{value!r:.40} is neither a version nor the number of a switch")
+    return value
