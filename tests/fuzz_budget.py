@@ -22,6 +22,7 @@ from typing import IO, Any
 from hypothesis import HealthCheck, Phase, seed, settings
 
 WANTED = os.environ.get("CLICKLINE_FUZZ_EXAMPLES")
+SEED = int(os.environ.get("CLICKLINE_FUZZ_SEED", "20261116"))
 SECONDS = 30
 """For one input, on a machine that has other things to do."""
 STACKS = Path(tempfile.gettempdir()) / f"clickline-fuzz-{os.getpid()}.stacks"
@@ -61,7 +62,7 @@ def budgeted(test: Callable[..., Any] | None = None, *, default: int = 40) -> Ca
         chosen = settings(
             max_examples=examples(default), deadline=None, database=None, suppress_health_check=allowed, phases=phases
         )
-        return seed(20261116)(chosen(function))
+        return seed(SEED)(chosen(function))
 
     return limited if test is None else limited(test)
 

@@ -1,7 +1,8 @@
 // What the native fuzzers share: kept inputs are replayed, then changed ones are tried until the time is over, from a
 // fixed seed. A finding is what a sanitizer reports, an exception that a target does not expect, a check that fails, an
 // input that takes longer than kSlowest, or more memory than kMostMemory; the input is left in <name>.input.
-// Arguments: seconds (or CLICKLINE_FUZZ_SECONDS; 2), seed (1). Given files, tries those only.
+// Arguments: seconds (or CLICKLINE_FUZZ_SECONDS; 2), seed (or CLICKLINE_FUZZ_SEED; 1). Given files, tries those only;
+// `--keep` puts the inputs that are made here into the corpus instead.
 #pragma once
 
 #include <sys/resource.h>
@@ -90,10 +91,16 @@ struct Fuzzer {
       std::sort(paths.begin(), paths.end());
       for (const auto &path : paths) kept.push_back(bytes_of(path));
     }
+    for (size_t i = 0; argc > 1 && !std::strcmp(argv[1], "--keep") && i <= made.size(); ++i) {
+      if (i == made.size()) return 0;
+      std::filesystem::create_directories(corpus);
+      keep_bytes((corpus / ("made-" + std::to_string(10 + i))).string(), made[i]);
+    }
     if (!replay) kept.insert(kept.end(), made.begin(), made.end());
     const char *wanted = argc > 1 ? argv[1] : std::getenv("CLICKLINE_FUZZ_SECONDS");
     const double seconds = replay ? 0 : wanted ? std::atof(wanted) : 2;
-    Random random(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+    const char *chosen = argc > 2 ? argv[2] : std::getenv("CLICKLINE_FUZZ_SEED");
+    Random random(chosen ? std::strtoull(chosen, nullptr, 10) : 1);
     const auto start = FuzzClock::now();
     auto passed = [&] { return std::chrono::duration<double>(FuzzClock::now() - start).count(); };
     std::thread watchdog([this] { watch(); });

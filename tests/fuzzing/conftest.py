@@ -24,7 +24,8 @@ def pytest_sessionfinish() -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     for name, tally in sorted(TALLIES.items()):
+        inputs = tally.accepted + tally.refused
         terminalreporter.write_line(
-            f"fuzz {name}: {tally.accepted + tally.refused} inputs, {tally.accepted} accepted, {tally.refused} refused, "
+            f"fuzz {name}: {inputs} inputs, {tally.accepted} accepted, {tally.refused} refused, "
             f"{tally.seconds:.1f} s, peak memory {tally.peak} MiB"
         )

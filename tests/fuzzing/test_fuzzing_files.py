@@ -30,7 +30,9 @@ def test_files_made_of_good_ones(tmp_path: Path, kind: str) -> None:
     target = Readers(tmp_path).targets[kind]
     inputs = mutated(kind)
     if kind == "shard-tar":
-        inputs = st.builds(lambda data, sign: resigned(data) if sign else data, inputs, st.sampled_from([True] * 7 + [False]))
+        inputs = st.builds(
+            lambda data, sign: resigned(data) if sign else data, inputs, st.sampled_from([True] * 7 + [False])
+        )
 
     @budgeted(default=60)
     @given(inputs)

@@ -1,4 +1,4 @@
-"""Whatever a request says: an answer, never of the fives but where that is documented, and nothing outside is touched."""
+"""Whatever a request says: an answer, none of the fives but where it is documented, and nothing outside is touched."""
 
 from __future__ import annotations
 

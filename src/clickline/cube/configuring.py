@@ -44,7 +44,7 @@ class _Plain(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1}: aliases are not taken")
+            raise yaml.YAMLError(f"line {self.line + 1}: aliases are not taken")
         return super().compose_node(parent, index)
 
 
@@ -97,10 +97,7 @@ def read_transfer(path: Path) -> TransferKeys:
         raise JobError(f"{path}: cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise JobError(f"{path}: keys and values are expected, such as dict_name: ctr")
-    try:
-        return TransferKeys.model_validate(found)
-    except ValidationError as error:
-        raise explained(error, str(path), prefix="") from None
+    return _validated(found, path)
 
 
 def plan_of(keys: TransferKeys, **changes: Any) -> TransferPlan:
@@ -140,18 +137,24 @@ def _from_conf(path: Path) -> TransferKeys:
                 "deploy_path": one.deploy_path,
             }
         )
-    return TransferKeys.model_validate(
-        {
-            "dict_name": default.dict_name,
-            "donefile_address": default.donefile_address,
-            "output_address": default.output_address,
-            "tmp_address": default.tmp_address,
-            "transfer_address": default.transfer_address,
-            "wget_port": default.wget_port,
-            "mode": default.mode,
-            "shards": shards,
-        }
-    )
+    facts = {
+        "dict_name": default.dict_name,
+        "donefile_address": default.donefile_address,
+        "output_address": default.output_address,
+        "tmp_address": default.tmp_address,
+        "transfer_address": default.transfer_address,
+        "wget_port": default.wget_port,
+        "mode": default.mode,
+        "shards": shards,
+    }
+    return _validated(facts, path)
+
+
+def _validated(facts: dict[str, Any], path: Path) -> TransferKeys:
+    try:
+        return TransferKeys.model_validate(facts)
+    except ValidationError as error:
+        raise explained(error, str(path), prefix="") from None
 
 
 def _url(agent: str) -> str:
