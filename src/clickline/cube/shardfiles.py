@@ -164,7 +164,8 @@ class _PlainFile(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         found = super().frombuf(buf, encoding, errors)
-        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
+        long_name = found.type == tarfile.GNUTYPE_LONGNAME and 0 <= found.size <= tarfile.BLOCKSIZE
+        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
             raise ValueError(f"member {found.name!r:.80} is no plain file")
         return found
 
