@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: up test check bench bench-train bench-ps bench-cube strategies quality native-test reference clean
+.PHONY: fuzz up test check bench bench-train bench-ps bench-cube strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -37,6 +37,15 @@ quality: $(VENV)/built
 
 native-test: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh native/tests/run.sh
+
+# Minutes for each native fuzzer; the others get as many inputs as take them about as long. docs/fuzzing.md
+FUZZ ?= 2
+
+fuzz: $(VENV)/built
+	PATH="$(abspath $(BIN)):$$PATH" CLICKLINE_FUZZ_SECONDS=$$(($(FUZZ) * 60)) sh native/tests/fuzz.sh
+	CLICKLINE_FUZZ_EXAMPLES=$$(($(FUZZ) * 1500)) CLICKLINE_FUZZ_SEED=$${CLICKLINE_FUZZ_SEED:-$$(date +%s)} \
+	  $(BIN)/python -m pytest tests/fuzzing tests/older_formats tests/publishing/test_hostile_versions.py \
+	  tests/file_serving/test_file_paths.py
 
 reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference

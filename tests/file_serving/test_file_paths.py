@@ -11,15 +11,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from hypothesis import given, seed, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clickline.publish.fileserver import FileServer
 from clickline.publish.serving_files import NotServed, Root
 from clickline.publish.serving_ranges import NoSuchRange, range_applies, unchanged, wanted
-
-LONG = "CLICKLINE_FUZZ_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("CLICKLINE_FUZZ_EXAMPLES", "300"))
+from fuzz_budget import budgeted, examples
 
 
 def asked(server: FileServer, request: bytes, *, and_no_more: bool = False) -> bytes:
@@ -98,7 +96,7 @@ def test_long_urls_and_headers_are_refused(server: FileServer) -> None:
 def test_garbled_requests_get_an_answer_or_a_closed_connection(server: FileServer) -> None:
     chance = random.Random(7)
     good = b"GET /slot.conf HTTP/1.1\r\nHost: x\r\nRange: bytes=0-3\r\nConnection: close\r\n\r\n"
-    for _ in range(2000 if LONG else 60):
+    for _ in range(examples(60)):
         bad = bytearray(good)
         for _ in range(chance.randrange(1, 6)):
             bad[chance.randrange(len(bad))] = chance.randrange(256)
@@ -108,8 +106,7 @@ def test_garbled_requests_get_an_answer_or_a_closed_connection(server: FileServe
     assert httpx.get(server.address + "/health").status_code == 200
 
 
-@seed(1)
-@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@budgeted(default=300)
 @given(st.text(st.sampled_from("./\\%a\0é\ud800"), max_size=12) | st.text(max_size=300))
 def test_any_path_stays_below_the_root(path: str) -> None:
     root = Root(Path(__file__).parent)
@@ -122,8 +119,7 @@ def test_any_path_stays_below_the_root(path: str) -> None:
         assert file.path.is_relative_to(root.path)
 
 
-@seed(1)
-@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@budgeted(default=300)
 @given(
     st.text(st.sampled_from("bytes=-,0123456789 "), max_size=40).map(lambda text: "bytes=" + text) | st.text(),
     st.integers(0, 100),
@@ -139,8 +135,7 @@ def test_any_range_is_within_the_file(header: str, size: int) -> None:
         assert sum(end - begin for begin, end in ranges) <= size
 
 
-@seed(1)
-@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@budgeted(default=300)
 @given(st.text() | st.dates().map(str), st.text())
 def test_any_condition_is_understood_or_not(one: str, other: str) -> None:
     unchanged('"tag"', 10**18, if_none_match=None, if_modified_since=one)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import records, written
@@ -16,6 +15,7 @@ from clickline._native import Dictionary, decode_rows, write_dictionary
 from clickline.errors import DataError
 from clickline.publish.older.conversion import Layout, from_dictionary, rows_to_sequence, to_dictionary
 from clickline.publish.older.texts import rows_of
+from fuzz_budget import budgeted
 from processes import run
 
 SYNC = bytes(16)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clickline.errors import JobError
 from clickline.publish.older.cube_conf import parse_cube_conf, read_cube_conf
 from clickline.publish.older.transfer_conf import parse_transfer_conf, read_transfer_conf
+from fuzz_budget import budgeted
 
 TRANSFER = """\
 # what cube-transfer delivers

@@ -13,7 +13,6 @@ from threading import Thread
 import fsspec
 import pytest
 from ftp_double import ftp_server
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from clickline.errors import DataError, PeerError
 from clickline.publish.fileserver import FileServer
 from clickline.publish.older.donefiles import Product, append, choose, next_product, parse, read
 from clickline.publish.older.places import fetch_directory
+from fuzz_budget import budgeted
 from processes import run
 
 SEED = '{"id":"1574152000","key":"1574152000","input":"/data/ctr_cube/20191119/base"}\n'

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import records
@@ -21,6 +20,7 @@ from clickline.publish.older.parameters import (
     read_v1,
     read_v1_pass,
 )
+from fuzz_budget import budgeted
 from processes import run
 
 ROWS = np.arange(6, dtype="<f4").reshape(3, 2)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import records
 
 from clickline.errors import DataError
 from clickline.publish.older.texts import Values, dump, from_text, rows_of, to_text
+from fuzz_budget import budgeted
 from processes import run
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_budget import budgeted
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import HEADER, records, written
@@ -17,6 +16,7 @@ from clickline._native import SequenceReader, SequenceWriter
 from clickline.errors import DataError
 from clickline.publish.older.sequence_files import read_all, read_chunks, writing
 from clickline.publish.older.texts import rows_of
+from fuzz_budget import budgeted
 
 SYNC = b"0123456789abcdef"
 rows = st.lists(st.tuples(st.integers(0, 2**64 - 1), st.binary(max_size=1200)), max_size=12)

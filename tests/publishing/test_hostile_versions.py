@@ -1,17 +1,16 @@
 """Whatever bytes a donefile, manifest or sample holds, reading them ends in a result or in a VersionError.
 
-`CLICKLINE_FUZZ=100000 pytest tests/publishing/test_hostile_versions.py` tries that many of each.
+`CLICKLINE_FUZZ_EXAMPLES=100000 pytest tests/publishing/test_hostile_versions.py` tries that many of each.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_donefiles import line, text
 from test_version_manifests import plain
@@ -22,12 +21,9 @@ from clickline.publish.chains import opened
 from clickline.publish.networks import embeddings_of
 from clickline.publish.samples import read_sample
 from clickline.publish.stores import Store
+from fuzz_budget import budgeted
 
-budget = settings(
-    max_examples=int(os.environ.get("CLICKLINE_FUZZ", "150")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+budget = budgeted(default=150)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 values = st.recursive(
     scalars,

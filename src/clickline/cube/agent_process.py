@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from clickline.cube.agents import Agent, AgentPlace
+from clickline.cube.agents import INVALID, SAFE_NAME, Agent, AgentPlace
 from clickline.cube.states import write_state
 from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
 from clickline.errors import ClicklineError
@@ -44,8 +44,11 @@ def agent_app(agent: Agent, *, guard: Guard) -> Starlette:
         return envelope(*await run_in_threadpool(agent.run, asked))
 
     def cube(request: Request) -> Response:
+        name = request.query_params.get("dict_name", "")
+        if not SAFE_NAME.fullmatch(name):
+            return envelope(FAILED, f"{INVALID}: dict_name {name!r:.80}")
         try:
-            return envelope(OK, "query ok", agent.cube_status(request.query_params.get("dict_name", "")))
+            return envelope(OK, "query ok", agent.cube_status(name))
         except ClicklineError as error:
             return envelope(FAILED, str(error))
 

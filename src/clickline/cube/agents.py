@@ -33,8 +33,9 @@ log = logging.getLogger("clickline.agent")
 BUSY = "Another work with same key is doing."
 INVALID = "Work is invalid"
 DOWNLOADED = "download.json"
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _LONGEST_PATH = 4096
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ALONGSIDE = ("check", "rollback")
 _DEADLINES = {"base": 3600.0, "delta": 900.0}
 
@@ -137,9 +138,8 @@ class Agent:
     def _download(self, work: Work) -> None:
         """Into a directory with a dot, which gets its name when all is there and right."""
         source = str(work.asked.get("source", ""))
-        parts = urlsplit(source)
-        if parts.scheme not in ("http", "https") or not parts.hostname or ";" in source:
-            raise VersionError(f"source {source!r} must be one http:// or https:// URL")
+        if not _is_web_address(source):
+            raise VersionError(f"source {source!r:.200} must be one http:// or https:// URL")
         expected = self._expected(source, work)
         if work.file.exists():
             if same_file(work.file, expected):
@@ -179,6 +179,8 @@ class Agent:
         noted = read_state(work.directory / DOWNLOADED)
         if noted is None or not work.file.exists():
             raise VersionError(f"version {work.version} is not downloaded")
+        if not _SHA256.fullmatch(str(noted.get("sha256"))):
+            raise VersionError(f"{work.directory / DOWNLOADED}: damaged: it tells no SHA-256")
         if not same_file(work.file, Expected(sha256=noted["sha256"])):
             raise VersionError(f"{work.file}: damaged: its SHA-256 is not {noted['sha256']}")
         found = self.cube_status(work.name)
@@ -186,7 +188,7 @@ class Agent:
             "downloaded": True,
             "loaded": work.version in found["loaded"],
             "enabled": work.version == found["version"],
-            "bytes": noted["bytes"],
+            "bytes": work.file.stat().st_size,
             "sha256": noted["sha256"],
         }
 
@@ -208,15 +210,18 @@ class Agent:
         if not command or None in numbers:
             raise VersionError(INVALID)
         if not isinstance(command, str) or command not in self._commands:
-            raise VersionError(f"{INVALID}: no command {command!r}; known: {', '.join(self._commands)}")
+            raise VersionError(f"{INVALID}: no command {command!r:.80}; known: {', '.join(self._commands)}")
         name, shard = asked.get("dict_name"), _decimal(asked.get("shard_seq", 0))
-        if not isinstance(name, str) or not _SAFE.fullmatch(name) or shard is None:
-            raise VersionError(f"{INVALID}: dict_name {name!r}, shard_seq {asked.get('shard_seq')!r}")
-        given = str(asked.get("deploy_path") or self.place.deploy)
+        if not isinstance(name, str) or not SAFE_NAME.fullmatch(name) or shard is None:
+            raise VersionError(f"{INVALID}: dict_name {name!r:.80}, shard_seq {asked.get('shard_seq')!r:.80}")
+        given = str(asked.get("deploy_path") or self.place.deploy)[: _LONGEST_PATH + 1]
         allowed = self.place.deploy.resolve()
-        deploy = None if "\0" in given or len(given) > _LONGEST_PATH else Path(given).resolve()
-        if deploy is None or not deploy.is_relative_to(allowed):
-            raise VersionError(f"{INVALID}: deploy_path {given!r} is outside of {self.place.deploy}")
+        try:
+            deploy = Path(given).resolve()
+        except (ValueError, OSError, RuntimeError):
+            raise VersionError(f"{INVALID}: deploy_path {given!r:.200} is no path") from None
+        if len(given) > _LONGEST_PATH or not deploy.is_relative_to(allowed):
+            raise VersionError(f"{INVALID}: deploy_path {given!r:.200} is outside of {self.place.deploy}")
         version, base = (number for number in numbers if number is not None)
         return Work(command, name, shard, version, base, deploy, asked)
 
@@ -231,6 +236,8 @@ class Agent:
         except (ValueError, KeyError, TypeError):
             raise VersionError(f"{source}: the build.json beside it does not tell its SHA-256") from None
         md5 = self._beside(f"{source}.md5").split()
+        if sha256 and not _SHA256.fullmatch(sha256.lower()):
+            raise VersionError(f"{source}: its SHA-256 must be 64 hexadecimal digits, not {sha256!r:.80}")
         return Expected(sha256=sha256.lower(), md5=md5[0].decode("ascii", "replace").lower() if md5 else "")
 
     def _beside(self, url: str) -> bytes:
@@ -258,6 +265,8 @@ class Agent:
 
     def _server(self, name: str, asked: dict[str, Any], *, patience: float = 5.0) -> Commands:
         port = _decimal(asked.get("port"))
+        if port is not None and port > 65535:
+            raise VersionError(f"{INVALID}: port {port}")
         address = self.place.cube or (f"tcp:127.0.0.1:{port}" if port else "")
         if not address:
             raise VersionError("which cube server? Start the agent with --cube, or name its port")
@@ -270,6 +279,15 @@ def _decimal(value: Any) -> int | None:
         return None
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        httpx.URL(text)
+    except (ValueError, httpx.InvalidURL):
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and ";" not in text
 
 
 def _switch_of(asked: dict[str, Any]) -> dict[str, Any]:

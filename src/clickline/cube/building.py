@@ -108,12 +108,16 @@ def find_build(out: Path, base: int, version: int) -> Build | None:
     path = out / build_name(base, version)
     try:
         facts = json.loads((path / BUILD).read_bytes())
-        sizes = {name: (path / name).stat().st_size for name in facts["files"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if any(sizes[name] != one["bytes"] for name, one in facts["files"].items()):
-        return None
-    return Build(path, facts)
+        found = Build(path, {**facts, "time": float(facts["time"])})
+        for shard in range(len(facts["files"])):
+            part = found.file(shard)
+            if (path / part_name(facts["name"], shard)).stat().st_size != part["bytes"]:
+                return None
+            meta_of(part)
+        whole = {"digest", "name", "shards"} <= facts.keys() and len(facts["files"]) == facts["shards"] > 0
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None  # of no use: it is made again
+    return found if whole else None
 
 
 def _is_of(found: Build, rows: Rows, *, name: str, shards: int) -> bool:

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
+import httpx
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from clickline.cube.builds import TransferPlan
 from clickline.cube.instances import Replica
@@ -28,7 +30,22 @@ from clickline.publish.older.confs import explained
 from clickline.publish.older.transfer_conf import read_transfer_conf
 
 _LIMIT = 1 << 20
+_DEEPEST = 32
 Text = Annotated[str, Field(min_length=1)]
+
+
+class _Plain(yaml.SafeLoader):
+    """Without aliases, a few of which stand for more than any memory holds, and without brackets that never end."""
+
+    def fetch_flow_collection_start(self, kind: type[yaml.Token]) -> None:
+        if self.flow_level >= _DEEPEST:
+            raise yaml.YAMLError(f"line {self.line + 1}: nested too deeply")
+        super().fetch_flow_collection_start(kind)
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.YAMLError(f"line {self.line + 1}: aliases are not taken")
+        return super().compose_node(parent, index)
 
 
 class _Strict(BaseModel):
@@ -39,6 +56,16 @@ class ReplicaKeys(_Strict):
     agent: Text
     cube: Text
     deploy_path: str = ""
+
+    @field_validator("agent")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        try:
+            httpx.URL(_url(value))
+            urlsplit(_url(value))
+        except (ValueError, httpx.InvalidURL):
+            raise ValueError("an address such as http://10.0.0.1:8001") from None
+        return value
 
 
 class TransferKeys(_Strict):
@@ -65,15 +92,12 @@ def read_transfer(path: Path) -> TransferKeys:
     try:
         if path.stat().st_size > _LIMIT:
             raise JobError(f"{path}: larger than {_LIMIT} bytes; not a description of a transfer")
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        found = yaml.load(path.read_text(encoding="utf-8"), _Plain)  # noqa: S506
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise JobError(f"{path}: cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise JobError(f"{path}: keys and values are expected, such as dict_name: ctr")
-    try:
-        return TransferKeys.model_validate(found)
-    except ValidationError as error:
-        raise explained(error, str(path), prefix="") from None
+    return _validated(found, path)
 
 
 def plan_of(keys: TransferKeys, **changes: Any) -> TransferPlan:
@@ -113,18 +137,24 @@ def _from_conf(path: Path) -> TransferKeys:
                 "deploy_path": one.deploy_path,
             }
         )
-    return TransferKeys.model_validate(
-        {
-            "dict_name": default.dict_name,
-            "donefile_address": default.donefile_address,
-            "output_address": default.output_address,
-            "tmp_address": default.tmp_address,
-            "transfer_address": default.transfer_address,
-            "wget_port": default.wget_port,
-            "mode": default.mode,
-            "shards": shards,
-        }
-    )
+    facts = {
+        "dict_name": default.dict_name,
+        "donefile_address": default.donefile_address,
+        "output_address": default.output_address,
+        "tmp_address": default.tmp_address,
+        "transfer_address": default.transfer_address,
+        "wget_port": default.wget_port,
+        "mode": default.mode,
+        "shards": shards,
+    }
+    return _validated(facts, path)
+
+
+def _validated(facts: dict[str, Any], path: Path) -> TransferKeys:
+    try:
+        return TransferKeys.model_validate(facts)
+    except ValidationError as error:
+        raise explained(error, str(path), prefix="") from None
 
 
 def _url(agent: str) -> str:

@@ -5,6 +5,7 @@ Kept in one file, replaced as a whole after each step; a transfer that is killed
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,8 @@ from clickline.errors import VersionError
 
 FILE = "transfer.json"
 _HISTORY = 200
+ROLLING = ("Downloading", "Reloading", "Enabling")
+"""Phases of what is on its way."""
 
 
 @dataclass
@@ -60,7 +63,20 @@ class Deployment:
 
     @classmethod
     def from_state(cls, facts: dict[str, Any]) -> Deployment:
-        return cls(**{**facts, "chain": [Step(**step) for step in facts["chain"]]})
+        """Raises TypeError, ValueError and their like for what `to_state` did not write."""
+        found = cls(**{**facts, "chain": [Step(**step) for step in facts["chain"]]})
+        if not found.chain or found.phase not in PHASES:
+            raise ValueError(f"a chain of {len(found.chain)}, phase {found.phase!r:.40}")
+        numbers = [found.number, *(n for step in found.chain for n in (step.version, step.base, step.parent or 0))]
+        if not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
+            raise ValueError(f"numbers {numbers!r:.200}")
+        times = [found.create_time, found.finish_time, *found.seconds.values()]
+        if not all(type(when) in (int, float) and -1e12 < when < 1e12 for when in times):
+            raise ValueError(f"times {times!r:.200}")
+        texts = [t for step in found.chain for t in (step.id, step.key, step.input, step.digest)]
+        for text in (*texts, *found.behind, *found.seconds):
+            text.encode()
+        return found
 
     def to_dict(self, *, name: str, output: str, metas: dict[str, str]) -> dict[str, Any]:
         """The older shape of a version; numbers are strings."""
@@ -107,17 +123,20 @@ class Ledger:
         if found is None:
             return cls(path)
         try:
+            rolling = _deployment(found["rolling"])
+            if rolling is not None and rolling.phase not in ROLLING:
+                raise ValueError(f"a rollout in phase {rolling.phase}")
             return cls(
                 path,
                 number=int(found["number"]),
                 current=_deployment(found["current"]),
-                rolling=_deployment(found["rolling"]),
+                rolling=rolling,
                 past=[Deployment.from_state(one) for one in found["past"]],
                 held=int(found["held"]),
-                metas=dict(found["metas"]),
+                metas={key: json.dumps(json.loads(meta), allow_nan=False) for key, meta in found["metas"].items()},
             )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise VersionError(f"{path}: damaged: {error!r}; remove it to begin without what it knew") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            raise VersionError(f"{path}: damaged: {error!r:.200}; remove it to begin without what it knew") from None
 
     def save(self) -> None:
         write_state(

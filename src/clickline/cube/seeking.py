@@ -67,7 +67,7 @@ def _keys(given: Any) -> NDArray[np.uint64]:
         raise ValueError(f"keys must be a list of at most {_MOST_KEYS} numbers")
     try:
         keys = [int(key) for key in given]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("keys must be numbers from 0 to 2^64 - 1") from None
     if any(isinstance(key, float | bool) for key in given) or any(not 0 <= key < 2**64 for key in keys):
         raise ValueError("keys must be numbers from 0 to 2^64 - 1")

@@ -11,10 +11,11 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from clickline import _native
 from clickline.errors import VersionError
@@ -24,6 +25,8 @@ FACTS = "shard.json"
 _FACTS_LIMIT = 1 << 20
 _MEMBERS = 4096
 _BLOCK = 1 << 20
+_HIGHEST = 1 << 63
+_TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _FILE_KEYS = {"version": int, "base": int, "shard": int, "shards": int, "name": str, "kind": str, "tables": dict}
 
 
@@ -96,11 +99,13 @@ def read_shard(path: Path) -> Shard:
     """Look into a shard's tar or directory; refuses what does not fit together."""
     try:
         return _read_directory(path) if path.is_dir() else _read_tar(path)
-    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, OverflowError) as error:
+    except (OSError, tarfile.TarError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise VersionError(f"{path}: not a shard's file: {type(error).__name__}: {error}") from None
 
 
 def _read_directory(path: Path) -> Shard:
+    if (path / FACTS).stat().st_size > _FACTS_LIMIT:
+        raise ValueError(f"{FACTS} is too large")
     facts = _checked((path / FACTS).read_bytes())
     tables = {}
     for name in facts["tables"]:
@@ -113,10 +118,10 @@ def _read_tar(path: Path) -> Shard:
     size = path.stat().st_size
     places: dict[str, Place] = {}
     facts: dict[str, Any] | None = None
-    with tarfile.open(path, mode="r:") as tar:
+    with tarfile.open(path, mode="r:", tarinfo=_PlainFile) as tar:
         for count, member in enumerate(tar):
-            if count >= _MEMBERS or not member.isreg() or member.offset_data + member.size > size:
-                raise ValueError(f"member {member.name!r} is no plain file inside it")
+            if count >= _MEMBERS or not 0 <= member.size <= size - member.offset_data:
+                raise ValueError(f"member {member.name!r:.80} is no plain file inside it")
             if member.name == FACTS:
                 content = tar.extractfile(member)
                 if content is None or member.size > _FACTS_LIMIT:
@@ -137,14 +142,31 @@ def _checked(content: bytes) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{FACTS} is not of format {FORMAT}")
     for key, kind in _FILE_KEYS.items():
-        if not isinstance(facts.get(key), kind):
-            raise ValueError(f"{FACTS}: {key} must be of type {kind.__name__}, not {facts.get(key)!r}")
+        if not isinstance(facts.get(key), kind) or isinstance(facts[key], bool):
+            raise ValueError(f"{FACTS}: {key} must be of type {kind.__name__}, not {facts.get(key)!r:.80}")
+        if kind is int and not 0 <= facts[key] < _HIGHEST:
+            raise ValueError(f"{FACTS}: {key} {facts[key]!r:.40} is out of range")
+    for name in facts["tables"]:  # they become names of files
+        if not _TABLE.fullmatch(name):
+            raise ValueError(f"{FACTS}: {name!r:.80} is no name of a table")
     if (facts["kind"] == "base") != (facts.get("parent") is None):
         raise ValueError(f"{FACTS}: kind {facts['kind']!r} with parent {facts.get('parent')!r}")
     parent = facts.get("parent")
-    if parent is not None and (not isinstance(parent, int) or not parent < facts["version"]):
-        raise ValueError(f"{FACTS}: version {facts['version']} is a delta on {parent!r}")
+    if parent is not None and (not isinstance(parent, int) or not 0 < parent < facts["version"]):
+        raise ValueError(f"{FACTS}: version {facts['version']} is a delta on {parent!r:.80}")
     return facts
+
+
+class _PlainFile(tarfile.TarInfo):
+    """Refuses what is no plain file before anything of the size that it claims to have is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        found = super().frombuf(buf, encoding, errors)
+        long_name = found.type == tarfile.GNUTYPE_LONGNAME and 0 <= found.size <= tarfile.BLOCKSIZE
+        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
+            raise ValueError(f"member {found.name!r:.80} is no plain file")
+        return found
 
 
 class _Hashing:

@@ -79,9 +79,13 @@ class Shelf:
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
         found = read_state(directory / "state.json") or {}
-        self._number = int(found.get("number", 0))
-        self._history: list[tuple[int, int]] = [(int(v), int(n)) for v, n in found.get("history", [])]
-        self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
+        try:
+            self._number = _switch_number(found.get("number", 0))
+            self._history = [(_switch_number(v), _switch_number(n)) for v, n in found.get("history", [])]
+            self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
+        except (TypeError, ValueError) as error:
+            where = directory / "state.json"
+            raise VersionError(f"{where}: damaged: {error}; remove it to begin without what it knew") from None
 
     # --- what is there ---
 
@@ -263,3 +267,10 @@ class Shelf:
     def _complain(self, text: str) -> None:
         log.warning("%s", text)
         self.problems.append(text)
+
+
+def _switch_number(value: Any) -> int:
+    """A version or the number of a switch, as it was noted."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+        raise ValueError(f"{value!r:.40} is neither a version nor the number of a switch")
+    return value

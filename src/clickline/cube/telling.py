@@ -9,6 +9,7 @@ from clickline.cube.building import find_build, meta_of
 from clickline.cube.deployments import Deployment
 from clickline.cube.shardfiles import build_name, part_name
 from clickline.cube.transferring import Transfer
+from clickline.cube.webserving import decimal
 
 
 class Telling:
@@ -75,13 +76,11 @@ class Telling:
         registered = transfer.ledger.metas.get("_".join((name, version, depend, shard, split)))
         if registered is not None:
             return json.loads(registered)
-        numbers = (version, depend, shard)
-        if name != transfer.plan.name or not all(text.isascii() and text.isdigit() for text in numbers):
+        number, base, part = decimal(version), decimal(depend), decimal(shard)
+        if name != transfer.plan.name or number is None or base is None or part is None:
             return None
-        made = find_build(transfer.plan.output, int(depend), int(version))
-        if made is None or int(shard) >= transfer.plan.shards:
-            return None
-        return meta_of(made.file(int(shard)))
+        made = find_build(transfer.plan.output, base, number)
+        return None if made is None or part >= transfer.plan.shards else meta_of(made.file(part))
 
     def scaler(self, shard: int) -> list[dict[str, Any]]:
         """What a new replica of a shard has to load, in order."""

@@ -28,8 +28,10 @@ from clickline.cube.webserving import (
     OK,
     WRONG_REQUEST,
     Guard,
+    decimal,
     envelope,
     json_object,
+    strict_json,
     unauthorised,
     wrong_path,
 )
@@ -45,6 +47,9 @@ API = [
 ]
 _REGISTERED = ("name", "version", "depend", "shard", "meta")
 _MOST_METAS = 10_000
+_LARGEST_META = 64 << 10
+_ALL_METAS = 16 << 20
+"""Characters of all that is registered: it is written anew with each step of a rollout."""
 
 
 def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port: int) -> Starlette:
@@ -62,9 +67,10 @@ def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port:
 
     def scaler(request: Request) -> Response:
         shard = request.query_params.get("shard", "")
-        if not shard.isascii() or not shard.isdigit() or int(shard[:9]) >= transfer.plan.shards:
-            return envelope(WRONG_REQUEST, f"shard {shard!r} must be a number below {transfer.plan.shards}")
-        return envelope(OK, "query ok", telling.scaler(int(shard)))
+        number = decimal(shard)
+        if number is None or number >= transfer.plan.shards:
+            return envelope(WRONG_REQUEST, f"shard {shard!r:.40} must be a number below {transfer.plan.shards}")
+        return envelope(OK, "query ok", telling.scaler(number))
 
     def meta_info(request: Request) -> Response:
         asked = {key: request.query_params.get(key, "") for key in ("name", "version", "depend", "shard")}
@@ -82,8 +88,9 @@ def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port:
             key, meta = _registration(asked)
         except ValueError as error:
             return envelope(WRONG_REQUEST, str(error))
-        if len(transfer.ledger.metas) >= _MOST_METAS:
-            return envelope(FAILED, f"{_MOST_METAS} are registered already")
+        metas = transfer.ledger.metas
+        if len(metas) >= _MOST_METAS or sum(map(len, metas.values())) + len(meta) > _ALL_METAS:
+            return envelope(FAILED, f"{len(metas)} are registered already; there is no room for more")
         await run_in_threadpool(transfer.register_meta, key, meta)
         return envelope(OK, "register ok")
 
@@ -147,11 +154,14 @@ def _registration(asked: dict[str, Any]) -> tuple[str, str]:
         raise ValueError(f"{', '.join(missing)} missing")
     meta = asked["meta"]
     if isinstance(meta, str):
-        meta = json.loads(meta)
+        meta = strict_json(meta)
     if not isinstance(meta, dict):
         raise ValueError("meta must be a JSON object")
-    key = "_".join(str(asked[name]) for name in _REGISTERED[:-1])
-    return f"{key}_{asked.get('split', 0)}", json.dumps(meta)
+    key = "_".join(str(asked[name]) for name in _REGISTERED[:-1]) + f"_{asked.get('split', 0)}"
+    text = json.dumps(meta)
+    if len(key) > 1000 or len(text) > _LARGEST_META:
+        raise ValueError(f"what is registered must have at most {_LARGEST_META} bytes, its name at most 1000")
+    return key, text
 
 
 def _metrics(transfer: Transfer) -> bytes:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-from typing import Any
+import math
+from typing import Any, NoReturn
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -69,13 +70,41 @@ async def json_object(request: Request) -> dict[str, Any]:
         body += piece
         if len(body) > BODY_LIMIT:
             raise ValueError(f"the body has more than {BODY_LIMIT} bytes")
-    try:
-        found = json.loads(bytes(body))
-    except RecursionError:
-        raise ValueError("the body is nested too deeply") from None
+    found = strict_json(bytes(body))
     if not isinstance(found, dict):
         raise ValueError("the body is no JSON object")
     return found
+
+
+def strict_json(text: bytes | str) -> Any:
+    """What we could also send: finite numbers, and text that has a UTF-8. Raises ValueError for anything else."""
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    try:
+        found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if "\\u" in text:
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("JSON with half of a character") from None
+    return found
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise ValueError(f"JSON with {text}, which is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"JSON with {text:.20}, which no number here can hold")
+    return number
+
+
+def decimal(text: str) -> int | None:
+    """A number as it stands in a query, or None; no more digits than a version can have."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None
 
 
 def envelope(success: str, message: str, data: Any = "", *, status: int = 200, **more: Any) -> JSONResponse:

@@ -169,7 +169,7 @@ class FileServer(HttpServer):
                 401, "Uploads need the header 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
             )
         announced = request.headers.get("content-length", "0")
-        if not announced.isascii() or not announced.isdigit() or int(announced) > self._limit:
+        if not announced.isascii() or not announced.isdigit() or len(announced) > 20 or int(announced) > self._limit:
             return _refusal(413, f"The file is larger than {self._limit} bytes, the limit of this server.")
         if self._metrics.under_way >= self._most_uploads:
             return _refusal(503, f"{self._most_uploads} uploads are under way; try again.", {"Retry-After": "1"})

@@ -1,0 +1,220 @@
+"""Readers of files that come from elsewhere or outlive a process: each takes bytes and says whether it believed them.
+
+What a reader may throw is caught here; anything else is a finding. What was believed is then used.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz_services import NAME, TOKEN
+
+from clickline import _native
+from clickline.cube import agents
+from clickline.cube.agents import Agent, AgentPlace
+from clickline.cube.building import find_build, meta_of
+from clickline.cube.configuring import plan_of, read_transfer
+from clickline.cube.instances import Replica
+from clickline.cube.older_sources import EitherSource, chain_of
+from clickline.cube.shardfiles import part_name, read_shard
+from clickline.cube.shelves import Shelf
+from clickline.cube.transfer_api import Telling
+from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.errors import ClicklineError, DataError, JobError, VersionError
+from clickline.publish import donefiles, manifests
+from clickline.publish.older import donefiles as older
+from clickline.publish.older.cube_conf import read_cube_conf
+
+ASKED = np.arange(60, dtype=np.uint64)
+
+
+def _sendable(facts: Any) -> None:
+    json.dumps(facts, ensure_ascii=False, allow_nan=False).encode()
+
+
+class Readers:
+    """All of them, with a directory to work in."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.targets: dict[str, Callable[[bytes], bool]] = {
+            "manifest": self.manifest,
+            "versions": self.versions,
+            "base": lambda data: self.older(data, "base"),
+            "patch": lambda data: self.older(data, "patch"),
+            "shard-tar": self.shard_tar,
+            "shard-facts": self.shard_facts,
+            "build-facts": self.build_facts,
+            "transfer-state": self.transfer_state,
+            "cube-state": self.cube_state,
+            "download-state": self.download_state,
+            "transfer-conf": lambda data: self.transfer_conf(data, "transfer.conf"),
+            "transfer-yaml": lambda data: self.transfer_conf(data, "transfer.yaml"),
+            "cube-conf": self.cube_conf,
+        }
+
+    def _file(self, name: str, data: bytes) -> Path:
+        path = self._directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def manifest(self, data: bytes) -> bool:
+        try:
+            found = manifests.parse(data, where="here")
+        except VersionError:
+            return False
+        names = [found.network, found.sample, *found.files, *(f for t in found.tables.values() for f in t.files)]
+        assert not [name for name in [*names, *found.tables] if "/" in name or name.startswith(".")]
+        assert manifests.parse(found.encoded(), where="again") == found
+        return True
+
+    def versions(self, data: bytes) -> bool:
+        try:
+            found = donefiles.parse(data)
+            for version in found.entries:
+                chain = found.chain(version, where="here")
+                assert chain[-1].version == version
+        except VersionError:
+            return False
+        assert found.serving is None or found.serving in found.entries
+        return True
+
+    def older(self, data: bytes, kind: Any) -> bool:
+        try:
+            found = older.parse(data, kind, place="x")
+        except DataError:
+            return False
+        bases = found if kind == "base" else [older.Product("base", 20190716, 20190716, "x")]
+        steps = chain_of(bases, found if kind == "patch" else [])
+        assert [step.version for step in steps] == sorted({step.version for step in steps})
+        return bool(found)
+
+    def _use(self, path: Path) -> bool:
+        try:
+            shard = read_shard(path)
+        except VersionError:
+            return False
+        assert shard.version >= 0
+        assert shard.parent is None or shard.parent < shard.version
+        for name, place in shard.tables.items():
+            assert "/" not in name and not name.startswith(".")
+            assert 0 <= place.offset <= place.offset + place.length <= place.path.stat().st_size
+            try:
+                opened = place.open()
+                _native.Layers([opened, opened]).lookup_values(ASKED)
+                opened.verify()
+            except RuntimeError:
+                return False
+        return True
+
+    def shard_tar(self, data: bytes) -> bool:
+        return self._use(self._file("part.tar", data))
+
+    def shard_facts(self, data: bytes) -> bool:
+        facts = self._file("compact_1/shard.json", data)
+        if not (dictionary := facts.with_name("embedding.dict")).exists():
+            _native.write_dictionary(str(dictionary), ASKED, np.ones((60, 4), np.uint8), dtype=0, dim=0)
+        return self._use(facts.parent)
+
+    def build_facts(self, data: bytes) -> bool:
+        path = self._file("builds/1_1/build.json", data)
+        path.with_name(part_name(NAME, 0)).write_bytes(b"0123456789")
+        found = find_build(self._directory / "builds", 1, 1)
+        if found is None:
+            return False
+        _sendable([found.source(0), found.file(0), meta_of(found.file(0)), found.facts["digest"], found.facts["time"]])
+        return True
+
+    def transfer_state(self, data: bytes) -> bool:
+        self._file("transfer/transfer.json", data)
+        replicas = [[Replica(agent="http://127.0.0.1:1", cube="tcp:127.0.0.1:1")]]
+        plan = TransferPlan(
+            name=NAME, replicas=replicas, output=self._directory / "builds", scratch=self._directory / "transfer"
+        )
+        source = EitherSource(str(self._directory / "nothing"), table=NAME)
+        try:
+            transfer = Transfer(plan, source, token=TOKEN, url=str)
+        except VersionError:
+            return False
+        telling = Telling(transfer, wget_port=0)
+        _sendable([telling.info(), telling.scaler(0), [telling.version(one) for one in transfer.ledger.past]])
+        _sendable([json.loads(meta) for meta in transfer.ledger.metas.values()])
+        transfer._set_goals()
+        transfer._roll()
+        assert transfer._next_number() > 0
+        return True
+
+    def cube_state(self, data: bytes) -> bool:
+        self._file("cube/state.json", data)
+        try:
+            shelf = Shelf(self._directory / "cube", _Nobody(), name=NAME, shard=0, shards=1)
+        except VersionError:
+            return False
+        shelf.restore(may_serve=lambda: True)
+        version, number = shelf.noted
+        assert 0 <= version < 2**64 and 0 <= number < 2**64
+        assert all(isinstance(peer, str) for peer in shelf.peers)
+        return True
+
+    def download_state(self, data: bytes) -> bool:
+        self._file("agent/data/1/download.json", data)
+        self._file(f"agent/data/1/{part_name(NAME, 0)}", b"0123456789")
+        place = AgentPlace(deploy=self._directory / "agent", token=TOKEN)
+        code, message, _ = _agent(place).run({"command": "check", "dict_name": NAME, "version": 1, "depend": 1})
+        assert isinstance(message, str)
+        return code == "0" or "which cube server?" in message
+
+    def transfer_conf(self, data: bytes, name: str) -> bool:
+        try:
+            plan = plan_of(read_transfer(self._file(name, data)))
+        except JobError:
+            return False
+        assert plan.shards >= 1 and all(plan.replicas)
+        return True
+
+    def cube_conf(self, data: bytes) -> bool:
+        try:
+            found = read_cube_conf(self._file("cube.conf", data))
+        except ClicklineError:
+            return False
+        return bool(found)
+
+
+def _agent(place: AgentPlace) -> Agent:
+    """Without the client for downloads, which takes long to make."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agents, "web_client", lambda: None)
+        return Agent(place)
+
+
+class _Nobody:
+    """In place of the native server."""
+
+    def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
+    def switch(self, version: int, number: int) -> None: ...
+    def drop(self, version: int) -> None: ...
+
+
+def resigned(data: bytes) -> bytes:
+    """A tar whose members' checksums are right again, as an attacker would make it."""
+    bytes_ = bytearray(data)
+    at = 0
+    for _ in range(50):
+        block = bytes_[at : at + 512]
+        if len(block) < 512 or not any(block):
+            break
+        block[148:156] = b"        "
+        bytes_[at + 148 : at + 156] = b"%06o\0 " % (sum(block) & 0o777777)
+        try:
+            size = tarfile.nti(bytes(block[124:136]))  # type: ignore[attr-defined]
+        except tarfile.HeaderError:  # type: ignore[attr-defined]
+            size = 0
+        at += 512 + -(-max(size, 0) // 512) * 512
+    return bytes(bytes_)

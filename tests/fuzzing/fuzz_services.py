@@ -1,0 +1,134 @@
+"""The HTTP services, each with something to serve and with secrets beside it that nobody may get at."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+from fuzz_asgi import ask
+from starlette.types import ASGIApp
+
+from clickline import _native
+from clickline.cube.agents import Agent, AgentPlace, agent_app
+from clickline.cube.building import RowFile, Rows, build
+from clickline.cube.deployments import Deployment
+from clickline.cube.gateway import gateway
+from clickline.cube.instances import Replica
+from clickline.cube.older_sources import EitherSource
+from clickline.cube.serving import CubePlace, CubeProcess
+from clickline.cube.sources import Step
+from clickline.cube.transfer_api import transfer_app
+from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.cube.webserving import Guard
+from clickline.publish.fileserver import FileServer
+
+TOKEN = b"a token for tests only"
+NAME = "ctr"
+SECRET = b"the secret beside it"
+ALLOWED = {"control": {500, 503}, "files": {503}, "agent": set(), "transfer": set()}
+"""Answers of the fives that are no finding: the older control's way to say no; empty; too many uploads at once."""
+
+
+class World:
+    """A directory for each service, and one that belongs to nobody."""
+
+    def __init__(self, directory: Path) -> None:
+        self.outside, self.inside = directory / "outside", directory / "inside"
+        self.outside.mkdir()
+        self.inside.mkdir()
+        (self.outside / "secret.txt").write_bytes(SECRET)
+        self._before = self._seen()
+
+    def _seen(self) -> list[tuple[Path, int]]:
+        around = [*self.outside.parent.iterdir(), *self.outside.rglob("*")]
+        return sorted((path, path.stat().st_size if path.is_file() else 0) for path in around)
+
+    def check(self, body: bytes) -> None:
+        assert SECRET not in body, "a file outside can be read"
+        assert b"root:x:" not in body, "a file outside can be read"
+        assert self._seen() == self._before, "something outside has changed"
+
+
+def rows(directory: Path) -> Rows:
+    keys = np.arange(1, 50, dtype=np.uint64)
+    path = directory / "embedding.dict"
+    made = _native.write_dictionary(str(path), keys, np.ones((49, 8), np.uint8), dtype=0, dim=0)
+    return Rows(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, made["sha256"])]})
+
+
+@contextmanager
+def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
+    """Targets by name: each takes a request and says whether it was answered with success."""
+    world = World(directory)
+    inside = world.inside
+    built = build(rows(inside), out=inside / "output", name=NAME, shards=1)
+    tar = inside / "output" / built.source(0)
+    with ExitStack() as stack:
+        apps: dict[str, ASGIApp] = {}
+        served = inside / "served"
+        (served / "data").mkdir(parents=True)
+        (served / "slot.conf").write_text("slots: 26\n", encoding="utf-8")
+        (served / "data" / "feature").write_bytes(bytes(range(256)) * 16)
+        (served / "away").symlink_to(world.outside)
+        files = FileServer(served, token=TOKEN, upload_limit=1 << 20, upload_idle=1.0)
+        stack.callback(files.close)
+        apps["files"] = files
+
+        guard = Guard(token=TOKEN, host="127.0.0.1", open_to_all=False)
+        deploy = inside / "deploy"
+        (deploy / "data" / "1").mkdir(parents=True)
+        (deploy / "data" / "1" / tar.name).write_bytes(tar.read_bytes())
+        place = CubePlace(NAME, deploy, TOKEN, address=f"unix:{directory}/inside/c", http_port=None)
+        cube = CubeProcess(place)
+        stack.callback(cube.close)
+        cube.load(1)
+        cube.switch(1)
+        apps["control"] = gateway(cube, guard=guard)
+
+        agent = Agent(AgentPlace(deploy=deploy, token=TOKEN, cube=cube.native.address))
+        stack.callback(agent.close)
+        agent._client.close()
+        agent._client = httpx.Client(transport=httpx.MockTransport(lambda request: _network(request, tar.read_bytes())))
+        apps["agent"] = agent_app(agent, guard=guard)
+
+        plan = TransferPlan(
+            name=NAME,
+            replicas=[[Replica(agent="http://127.0.0.1:1", cube="tcp:127.0.0.1:1")]],
+            output=inside / "output",
+            scratch=inside / "scratch",
+        )
+        source = EitherSource(str(inside / "nothing"), table=NAME)
+        transfer = Transfer(plan, source, token=TOKEN, url=lambda name: f"http://127.0.0.1:1/output/{name}")
+        step = Step(version=1, parent=None, base=1, id="1", key="1", input="x", digest="digest")
+        transfer.ledger.current = Deployment([step], phase="Finished", number=1)
+        transfer.ledger.end(transfer.ledger.current)
+        builds = FileServer(inside / "output")
+        stack.callback(builds.close)
+        apps["transfer"] = transfer_app(transfer, guard=guard, files=builds, wget_port=0)
+        yield {name: _target(name, app, world) for name, app in apps.items()}
+
+
+def _target(name: str, app: ASGIApp, world: World) -> Callable[[bytes], bool]:
+    def target(request: bytes) -> bool:
+        answer = ask(app, request)
+        if answer is None:
+            return False
+        assert answer.status < 500 or answer.status in ALLOWED[name], (answer.status, bytes(answer.body[:500]))
+        world.check(bytes(answer.body))
+        return answer.status < 300
+
+    return target
+
+
+def _network(request: httpx.Request, tar: bytes) -> httpx.Response:
+    """All that an agent can reach: one good file, and a liar."""
+    if request.url.path.endswith(".md5"):
+        return httpx.Response(200, content=hashlib.md5(tar, usedforsecurity=False).hexdigest().encode())
+    if request.url.path.endswith("build.json"):
+        return httpx.Response(200, content=b'{"files": {"liar.tar": {"sha256": "\\ud800"}}}')
+    content = tar if request.url.path.endswith(".tar") else b"no tar"
+    return httpx.Response(200, stream=httpx.ByteStream(content))
