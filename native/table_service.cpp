@@ -52,11 +52,13 @@ void TableService::wait_until_idle(std::unique_lock<std::mutex> &lock) {
   changed_.wait(lock, [&] { return !under_way_; });
 }
 
-void TableService::add(uint32_t number, Table *table) {
+void TableService::add(uint32_t number, Table *table, double damping) {
+  if (!(damping >= 0 && damping <= 1)) throw std::invalid_argument("damping must be 0 to 1");
   std::unique_lock lock(mutex_);
   ++changing_;
   wait_until_idle(lock);
   tables_[number] = table;
+  damping_[number] = damping;
   --changing_;
   changed_.notify_all();
 }
@@ -142,14 +144,17 @@ uint64_t TableService::push(std::string_view request, Buffer &scratch) {
     gradients = wide;
   }
   bool wanted = true;
+  double scale = head.scale;
   if (const uint64_t version = to.step(); head.based_on != kNoVersion) {
     const uint64_t staleness = version > head.based_on ? version - head.based_on : 0;
     counts.staleness_sum += staleness;
     raise_to(counts.staleness_max, staleness);
     wanted = !head.max_staleness || staleness <= head.max_staleness;
+    if (const double damping = damping_.at(head.table); damping > 0 && staleness)
+      scale *= std::pow(1.0 + static_cast<double>(staleness), -damping);
   }
   if (wanted) {
-    to.push({{keys, head.count}, gradients, shows, clicks, slots, head.tick, head.scale}, 1);
+    to.push({{keys, head.count}, gradients, shows, clicks, slots, head.tick, scale}, 1);
     ++counts.pushes;
     counts.rows_pushed += head.count;
   } else {

@@ -78,7 +78,8 @@ class TableService {
   uint64_t push(std::string_view request, Buffer &scratch);
   uint64_t version(uint32_t number);  // pushes applied to the table so far
 
-  void add(uint32_t number, Table *table);
+  // A push of staleness s learns at (1 + s)^-damping of its rate; 0: at all of it.
+  void add(uint32_t number, Table *table, double damping = 0);
   void open();
   void shut();
   void close();  // whoever waits throws Cancelled; for good
@@ -99,6 +100,7 @@ class TableService {
   int changing_ = 0;
   size_t under_way_ = 0;
   std::map<uint32_t, Table *> tables_;  // changed only while nothing is under way
+  std::map<uint32_t, double> damping_;  // the same
 
   mutable std::mutex progress_mutex_;
   std::map<uint64_t, uint64_t> progress_;  // lease -> rows

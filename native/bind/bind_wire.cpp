@@ -71,11 +71,11 @@ void make(Served *place, std::string address, nb::bytes token, std::string job, 
   new (place) Served(std::move(function), std::move(server));
 }
 
-void add_table(Served &served, uint32_t number, nb::object table) {
+void add_table(Served &served, uint32_t number, nb::object table, double damping) {
   Table *native = nb::cast<Table *>(table);
   {
     NoGil release;
-    served.server->tables.add(number, native);
+    served.server->tables.add(number, native, damping);
   }
   served.tables[number] = std::move(table);
 }
@@ -131,7 +131,8 @@ void bind_wire(nb::module_ &m) {
            nb::arg("handler"), nb::arg("max_frame") = uint64_t{1} << 30, nb::arg("max_connections") = 4096,
            nb::arg("once") = true)
       .def_prop_ro("address", [](const Served &s) { return s.server->address(); })
-      .def("add_table", &add_table, nb::arg("number"), nb::arg("table"))
+      .def("add_table", &add_table, nb::arg("number"), nb::arg("table"), nb::kw_only(),
+           nb::arg("damping") = 0.0)
       .def("open", [](Served &s) { s.server->tables.open(); }, nb::call_guard<NoGil>())
       .def("shut", [](Served &s) { s.server->tables.shut(); }, nb::call_guard<NoGil>())
       .def("sequences", [](const Served &s) { return s.server->once.sequences(); })

@@ -228,8 +228,11 @@ class WireServer:
     def address(self) -> str:
         """With the real port."""
 
-    def add_table(self, number: int, table: Table) -> None:
-        """Replaces one of that number; requests under way finish first."""
+    def add_table(self, number: int, table: Table, *, damping: float = 0.0) -> None:
+        """Replaces one of that number; requests under way finish first.
+
+        A push of staleness s learns at (1 + s)^-damping of its rate.
+        """
 
     def open(self) -> None:
         """Tables may be read and written; before that PULL and PUSH wait."""

@@ -23,6 +23,9 @@ class Agreeing(Section):
     """half_async: batches whose gradients are merged before they are sent: more spare the network, and stale rows."""
     max_staleness: Annotated[int, Field(ge=0, le=10**9)] = 0
     """async: gradients computed from rows that have seen this many pushes since are dropped and counted. 0 = never."""
+    damping: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """async, half_async: rows learn from a gradient that s pushes have overtaken at (1 + s)^-damping of their rate.
+    Tables under ftrl, which takes staleness well, always learn at all of it."""
     geo_steps: Annotated[int, Field(ge=1, le=10**6)] = 10
     """geo: steps that a trainer takes on its own copy between two exchanges."""
     dense_every: Annotated[int, Field(ge=1, le=10**6)] = 1

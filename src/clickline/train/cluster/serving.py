@@ -78,8 +78,10 @@ class ParameterServer:
             kept = found.manifest.get("sequences", {}).get(str(self.part), []) if checkpoint else []
             if self.rounds is None:  # else this server has lived on, and knows better than a checkpoint
                 self.wire.restore_sequences([(client, lane, last) for client, lane, last in kept])
-        for number, table in enumerate(tables.values()):
-            self.wire.add_table(number, table)
+        for number, (name, table) in enumerate(tables.items()):
+            rule = settings_of(model.embeddings[name], self.job.tables).optimizer.name
+            damping = 0.0 if rule == "ftrl" else self.job.cluster.agree.damping  # ftrl's rate is that of all its past
+            self.wire.add_table(number, table, damping=damping)
         self.tables, self.block = tables, block
         self._embeddings = model.embeddings
         if self.rounds is not None:

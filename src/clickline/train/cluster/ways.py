@@ -188,9 +188,11 @@ class HalfAsync(Async):
         self._dense = torch.zeros_like(self.network.flat.values)
         self._weight = 0.0
         self._done = 0
+        self._versions: dict[str, list[int]] = {}
 
     def _after(self, batch: Batch, done: int, pulled: dict[str, Pulled], versions: dict[str, list[int]]) -> None:
         weight = weight_of(batch)
+        self._versions = self._versions if self._held else versions
         self._held.append(self.network.sparse.gradients(pulled, weight=weight))
         self._dense.add_(self.network.flat.gradient, alpha=weight)
         self._weight += weight
@@ -206,7 +208,7 @@ class HalfAsync(Async):
         whole = {name: some[0] if len(some) == 1 else merged(some, threads=1) for name, some in parts.items()}
         self._held = []
         dense = self._dense / max(self._weight, 1e-12)
-        self._push(whole, dense, tick=self.tick, lease=self.lease, done=self._done, versions={})
+        self._push(whole, dense, tick=self.tick, lease=self.lease, done=self._done, versions=self._versions)
         self._dense.zero_()
         self._weight = 0.0
 
