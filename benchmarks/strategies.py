@@ -74,7 +74,7 @@ def job_of(rows: Rows, way: str, seed: int, model: str) -> Job:
 def _arguments() -> argparse.Namespace:
     parser = parser_for(__doc__, example="python benchmarks/strategies.py --ways single,async --seeds 1,2,3")
     parser.add_argument("--criteo", metavar="PATH", help="Criteo sample, .tsv or .tsv.zst (default: $CLICKLINE_CRITEO)")
-    parser.add_argument("--rows", type=int, default=200_000, help="synthetic rows to train on (default %(default)s)")
+    parser.add_argument("--rows", type=int, default=400_000, help="synthetic rows to train on (default %(default)s)")
     parser.add_argument("--model", default="deepfm", help="default %(default)s")
     parser.add_argument(
         "--ways", type=sections_of(WAYS), default=list(WAYS), metavar="WAY,…", help=f"of {', '.join(WAYS)}"
