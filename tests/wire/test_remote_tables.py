@@ -145,6 +145,21 @@ def test_staleness_is_counted_and_bounded(cluster: Any) -> None:
         lane.push(3, *batch, tick=1, based_on=[1, 2])
 
 
+def test_what_is_stale_moves_rows_less_if_the_table_says_so(cluster: Any) -> None:
+    lane, made, tables = cluster(1, optimizer="sgd", learning_rate=0.1)
+    made[0].add_table(3, tables[0], damping=0.5)
+    batch = arrays(keys_in_order(20))
+    rows = np.empty((len(batch[0]), DIM), np.float32)
+    versions = lane.pull(3, batch[0], rows, training=True)
+    for staleness in range(4):
+        before = rows.copy()
+        lane.push(3, *batch, tick=1, based_on=versions)
+        lane.pull(3, batch[0], rows, training=True)
+        np.testing.assert_allclose(rows, before - 0.1 * batch[1] / (1 + staleness) ** 0.5, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="damping"):
+        made[0].add_table(3, tables[0], damping=2.0)
+
+
 def test_progress_of_leases(cluster: Any) -> None:
     lane, made, _ = cluster(2)
     batch = arrays(keys_in_order(20))
