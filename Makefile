@@ -10,7 +10,7 @@ up: $(VENV)/built
 	$(BIN)/clickline up
 
 test: $(VENV)/built native-test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
 
 check: $(VENV)/built
 	$(BIN)/ruff check .
