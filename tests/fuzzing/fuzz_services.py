@@ -13,7 +13,8 @@ from fuzz_asgi import ask
 from starlette.types import ASGIApp
 
 from clickline import _native
-from clickline.cube.agents import Agent, AgentPlace, agent_app
+from clickline.cube.agent_process import agent_app
+from clickline.cube.agents import Agent, AgentPlace
 from clickline.cube.building import RowFile, Rows, build
 from clickline.cube.deployments import Deployment
 from clickline.cube.gateway import gateway

@@ -18,7 +18,7 @@ runner = CliRunner()
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
-    result = runner.invoke(app, [str(argument) for argument in arguments])
+    result = runner.invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr
