@@ -133,9 +133,7 @@ def finish(run: Run, job: Path) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize(
-    ("start", "strategy"), [(by_our_names, "async"), (by_older_names, "async"), (by_our_names, "sync")]
-)
+@pytest.mark.parametrize(("start", "strategy"), [(by_older_names, "async"), (by_our_names, "sync")])
 def test_a_host_is_cut_off_for_a_while(
     hosts: Hosts, job: Path, start: Callable[[Hosts, Path], Run], strategy: str
 ) -> None:
