@@ -182,7 +182,7 @@ void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashS
   while (!places.empty()) {
     ssize_t done = receive_some(places, hash);
     if (done < 0 && nothing_yet()) {
-      const bool begins = !hash;  // a frame; the rest of it will come without being asked for
+      const bool begins = spins && !hash;  // a frame; the rest of it will come without being asked for
       const bool found =
           begins && patience_.spin([&] { return (done = receive_some(places, hash)) >= 0 || !nothing_yet(); });
       if (!found && !wait_for(socket_.get(), POLLIN, deadline, *watch_))

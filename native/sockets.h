@@ -104,6 +104,7 @@ class Channel {
     ahead_begin_ = ahead_end_ = 0;
   }
   uint64_t bytes_sent = 0, bytes_received = 0;
+  bool spins = false;  // whether it looks for the next frame for a moment before it sleeps: where latency is all
 
  private:
   static constexpr size_t kAhead = 16384;

@@ -107,6 +107,7 @@ void WireServer::start(Descriptor socket) {
   auto connection = std::make_unique<Connection>();
   connection->server = this;
   connection->channel = Channel(std::move(socket), &watch_);
+  connection->channel.spins = config_.spin;
   std::lock_guard lock(mutex_);
   if (connections_.size() >= config_.max_connections) {
     ++counts.refused;

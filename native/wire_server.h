@@ -47,6 +47,7 @@ struct ServerConfig {
   uint64_t max_frame = uint64_t{1} << 30;
   size_t max_connections = 4096;
   bool once = true;
+  bool spin = false;  // see Channel::spins
 };
 
 struct ServerCounts {

@@ -66,6 +66,7 @@ void make_server(ServedCube *place, std::string address, std::string name, std::
   Writer().text(job).text(name);  // at most 255 bytes each
   ServerConfig config{std::move(address), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
                       max_frame, max_connections, true};
+  config.spin = true;
   auto function = handler ? std::make_unique<PythonHandler>(handler->ptr()) : nullptr;
   auto server = std::make_unique<CubeServer>(
       std::move(config), [function = function.get()](const Peer &peer, std::string_view op, std::string_view body,
