@@ -55,8 +55,7 @@ def program(tmp_path: Path) -> Path:
     header = next(
         folder for folder in (SOURCES / "include", PACKAGE / "include") if (folder / "clickline_cube.h").exists()
     )
-    if not (PACKAGE / "libclickline_cube.so").exists():
-        pytest.skip("libclickline_cube.so is not beside the native module")
+    assert (PACKAGE / "libclickline_cube.so").exists(), "the build puts it beside the native module"
     (tmp_path / "program.c").write_text(PROGRAM)
     command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{header}", str(tmp_path / "program.c")]
     command += [f"-L{PACKAGE}", "-lclickline_cube", f"-Wl,-rpath,{PACKAGE}", "-o", str(tmp_path / "program")]

@@ -24,8 +24,9 @@ import httpx
 from clickline.cube.downloading import Expected, Limits, download, same_file, web_client
 from clickline.cube.serving import Commands
 from clickline.cube.shardfiles import deployed_name, part_name, read_shard
-from clickline.cube.states import read_state, sync_directory, write_state
+from clickline.cube.states import read_state, write_state
 from clickline.cube.webserving import FAILED, OK
+from clickline.durable import sync_directory
 from clickline.errors import ClicklineError, PeerError, VersionError
 from clickline.failpoints import reach
 

@@ -26,7 +26,8 @@ from typing import Any
 
 from clickline import _native
 from clickline.cube.shardfiles import FORMAT, build_name, owned_buckets, part_name, write_tar
-from clickline.cube.states import sync_directory, write_state
+from clickline.cube.states import write_state
+from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
 

@@ -16,7 +16,7 @@ from clickline import _native
 from clickline.cube.disks import COMPACT
 from clickline.cube.shardfiles import FACTS, FORMAT, owned_buckets
 from clickline.cube.shelves import Shelf
-from clickline.cube.states import sync_directory
+from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
 

@@ -92,7 +92,7 @@ def read_transfer(path: Path) -> TransferKeys:
     try:
         if path.stat().st_size > _LIMIT:
             raise JobError(f"{path}: larger than {_LIMIT} bytes; not a description of a transfer")
-        found = yaml.load(path.read_text(encoding="utf-8"), _Plain)  # noqa: S506
+        found = yaml.load(path.read_text(encoding="utf-8"), _Plain)  # noqa: S506  (a SafeLoader, and stricter)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise JobError(f"{path}: cannot be read: {error}") from None
     if not isinstance(found, dict):

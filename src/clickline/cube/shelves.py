@@ -104,6 +104,7 @@ class Shelf:
         """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
         for version in self._kept():
             try:
+                # Every byte was looked at when it was first loaded; again, it would take minutes for a large shard.
                 self.load(version, verify=False)
             except (VersionError, RuntimeError, ValueError) as error:
                 self._complain(f"version {version} cannot be loaded again: {error}")
@@ -235,7 +236,7 @@ class Shelf:
         return found
 
     def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
-        self._opened.update(self._open(chain, verify=False))
+        self._opened.update(self._open(chain, verify=False))  # load() has looked at what needs looking at
         return {
             name: [self._opened[shard.path][name] for shard in chain if name in self._opened[shard.path]]
             for name in chain[-1].tables

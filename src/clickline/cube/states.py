@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from clickline.durable import sync_directory
 from clickline.errors import VersionError
 
 _LIMIT = 64 << 20
@@ -40,13 +40,3 @@ def read_state(path: Path) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise VersionError(f"{path}: no JSON object; remove it to begin without what it knew")
     return found
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames and new files in a directory last."""
-    with contextlib.suppress(OSError):  # some file systems cannot, and then nobody can
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
 from clickline.publish.stores import Store
@@ -160,15 +161,6 @@ def _append_synced(store: Store, line: bytes) -> None:
         sync_directory(store.directory)
     except OSError as error:
         raise VersionError(f"{store.shown(DONEFILE)}: cannot be written: {error}") from error
-
-
-def sync_directory(path: os.PathLike[str]) -> None:
-    """Make a rename or a new file in a directory last."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _present(store: Store) -> bool:

@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from clickline.durable import sync_directory
 from clickline.errors import DataError, VersionError
 from clickline.failpoints import reach
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, check_fits, open_dictionary, opened
 from clickline.publish.deltas import LONGEST, Rows, table_file, tables_of, write_rows
-from clickline.publish.donefiles import Donefile, directory_of, sync_directory
+from clickline.publish.donefiles import Donefile, directory_of
 from clickline.publish.manifests import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, FileFacts, Manifest
 from clickline.publish.networks import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +23,7 @@ _GRACE = 5
 _START = 10.0
 
 
-class HttpServer:
+class HttpServer(ABC):
     """Base of applications that can also run by themselves."""
 
     def __init__(self, *, listen: str) -> None:
@@ -31,8 +32,9 @@ class HttpServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
+    @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise NotImplementedError
+        """The application."""
 
     @property
     def address(self) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 import fsspec
 
 from clickline.config.environment import resolve
+from clickline.durable import alive
 from clickline.errors import VersionError
 
 WRITING = ".writing-"
@@ -238,14 +239,3 @@ def _abandoned(holding: Mapping[str, Any]) -> bool:
     if holding.get("host") == socket.gethostname() and isinstance(holding.get("pid"), int):
         return holding["pid"] != os.getpid() and not alive(holding["pid"])
     return time.time() - float(holding.get("time", 0)) > _STALE
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of this machine is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -15,6 +15,7 @@ import secrets
 from pathlib import Path
 from typing import BinaryIO
 
+from clickline.durable import sync_directory
 from clickline.publish.serving_files import NotServed, OpenFile, Root
 
 _PREFIX = ".upload-"
@@ -90,15 +91,6 @@ def clean(root: Root) -> int:
                     removed += 1
                     log.warning("removed %s, left by an upload that did not end", place)
     return removed
-
-
-def sync_directory(directory: Path) -> None:
-    """A rename is on the disk only when its directory is."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _target(root: Root, path: str) -> Path:

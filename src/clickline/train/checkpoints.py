@@ -25,6 +25,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from clickline import _native
+from clickline.durable import alive, sync_directory, write_synced
 from clickline.errors import CheckpointError
 from clickline.ps.tables import BUCKETS
 
@@ -102,15 +103,15 @@ def finish(
     """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
     place = aside.parent / aside.name.removeprefix(".writing-").rpartition("-")[0]
     try:
-        _write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
         files = {**tables, DENSE: _digest(aside / DENSE)}
         manifest = {"format": FORMAT, **facts, "files": files}
-        _write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
-        _sync_directory(aside)
+        write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        sync_directory(aside)
         if place.exists():  # the same step, reached again after a resume: the new one is as good
             shutil.rmtree(place)
         aside.rename(place)
-        _sync_directory(aside.parent)
+        sync_directory(aside.parent)
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise _unwritable(place, error) from error
@@ -211,35 +212,10 @@ def prune(directory: Path, *, keep: int, also: int | None) -> None:
         if checkpoint.step != also:
             shutil.rmtree(checkpoint.path)
     for leftover in directory.glob(".writing-*"):
-        if not _alive(int(leftover.name.rsplit("-", 1)[1])):
+        if not alive(int(leftover.name.rsplit("-", 1)[1])):
             shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _digest(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline._native import SequenceReader, SequenceWriter
+from clickline.durable import sync_directory
 from clickline.errors import DataError
-from clickline.publish.uploads import sync_directory
 
 Chunk = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]
 """Keys, offsets (one more than keys), and the bytes of the values."""
