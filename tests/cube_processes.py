@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +204,17 @@ class Reader(BatchReader):
             always=keys_from(0, 0),
             seed=seed,
         )
+
+
+@contextmanager
+def two_by_two(directory: Path, **settings: Any) -> Iterator[CubeProcesses]:
+    """Two shards of two servers each, all of which serve version 1."""
+    store = VersionStore(directory / "store")
+    found = CubeProcesses(directory / "processes", store, shards=2, copies=2, **settings)
+    try:
+        store.base(keys_from(1, 300))
+        found.start_all()
+        found.await_all(1)
+        yield found
+    finally:
+        found.close()

@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 import pytest
 
-from cube_processes import CubeProcesses, Reader, eventually
-from version_stores import VersionStore, keys_from, rows_of
+from cube_processes import CubeProcesses, Reader, eventually, two_by_two
+from version_stores import keys_from, rows_of
 
 pytestmark = pytest.mark.heavy
 Note = Callable[[str, object], None]
@@ -20,16 +20,8 @@ Note = Callable[[str, object], None]
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
     """Two shards of two servers each; tests leave it whole, with its newest version on all servers."""
-    directory = tmp_path_factory.mktemp("cube")
-    store = VersionStore(directory / "store")
-    found = CubeProcesses(directory / "processes", store, shards=2, copies=2)
-    try:
-        store.base(keys_from(1, 300))
-        found.start_all()
-        found.await_all(1)
+    with two_by_two(tmp_path_factory.mktemp("cube")) as found:
         yield found
-    finally:
-        found.close()
 
 
 def test_rows_come_back_as_they_were_published(cube: CubeProcesses) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from clickline import failpoints
-from cube_processes import CubeProcesses, Reader, eventually
-from version_stores import VersionStore, keys_from
+from cube_processes import CubeProcesses, Reader, eventually, two_by_two
+from version_stores import keys_from
 
 pytestmark = pytest.mark.heavy
 POINTS = [(name, ("delta", "base")[n % 2]) for n, name in enumerate(failpoints.DELIVERING)]
@@ -22,16 +22,8 @@ UNSWITCHED = failpoints.DELIVERING[: failpoints.DELIVERING.index("transfer.numbe
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
-    directory = tmp_path_factory.mktemp("killed")
-    store = VersionStore(directory / "store")
-    found = CubeProcesses(directory / "processes", store, shards=2, copies=2, wait=0.5)
-    try:
-        store.base(keys_from(1, 300))
-        found.start_all()
-        found.await_all(1)
+    with two_by_two(tmp_path_factory.mktemp("killed"), wait=0.5) as found:
         yield found
-    finally:
-        found.close()
 
 
 @pytest.mark.parametrize(("point", "kind"), POINTS)

@@ -6,19 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cube_processes import CubeProcesses
-from version_stores import VersionStore, keys_from
+from cube_processes import CubeProcesses, two_by_two
 
 
 @pytest.fixture(scope="package")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
-    directory = tmp_path_factory.mktemp("promises")
-    store = VersionStore(directory / "store")
-    found = CubeProcesses(directory / "processes", store, shards=2, copies=2, wait=0.3)
-    try:
-        store.base(keys_from(1, 300))
-        found.start_all()
-        found.await_all(1)
+    with two_by_two(tmp_path_factory.mktemp("promises"), wait=0.3) as found:
         yield found
-    finally:
-        found.close()
