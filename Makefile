@@ -30,7 +30,7 @@ bench-cube: $(VENV)/built
 	$(BIN)/python benchmarks/cube.py
 
 strategies: $(VENV)/built
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py --seeds 1,2,3
 
 quality: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/quality.py --synthetic
