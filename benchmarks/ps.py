@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ def main() -> None:
         {
             "ways": lambda report, given: ways(report, synthetic(given.rows), rounds=given.rounds),
             "server": lambda report, given: server.run(report, rounds=given.rounds),
-            "growth": lambda report, given: growth(report, synthetic(given.rows)),
+            "growth": lambda report, given: growth(report, synthetic(given.rows), rounds=given.rounds),
             "memory": lambda report, given: memory(report, synthetic(given.rows)),
         },
         parser,
@@ -73,31 +74,42 @@ def ways(report: Report, rows: Rows, *, rounds: int) -> None:
             "sync, batch 1000": partial(ours, "sync", 1000),
         }
         report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
-    median = report.median
+    figure = report.median
     for batch in (1000, 4000):
-        ours_, peer = median(f"A async, batch {batch}"), median(f"Q Paddle async, batch {batch}")
+        ours_, peer = figure(f"A async, batch {batch}"), figure(f"Q Paddle async, batch {batch}")
         report.ratio(f"A/Q, batch {batch}", ours_ / peer, wanted=2.5)
-        report.ratio(f"A/D, batch {batch}", ours_ / median("D"), wanted=0.6)
-    base = median("A async, batch 1000")
-    report.ratio("half_async/async", median("half_async, batch 1000") / base, wanted=1.0)
-    report.ratio("geo/async", median("geo, batch 1000") / base, wanted=1.0)
-    report.ratio("sync/async", median("sync, batch 1000") / base, wanted=0.8)
+        report.ratio(f"A/D, batch {batch}", ours_ / figure("D"), wanted=0.6)
+    base = figure("A async, batch 1000")
+    report.ratio("half_async/async", figure("half_async, batch 1000") / base, wanted=1.0)
+    report.ratio("geo/async", figure("geo, batch 1000") / base, wanted=1.0)
+    report.ratio("sync/async", figure("sync, batch 1000") / base, wanted=0.8)
 
 
-def growth(report: Report, rows: Rows) -> None:
+def growth(report: Report, rows: Rows, *, rounds: int) -> None:
     """By difference of a run with three epochs and one with one, so that starting up does not count."""
-    costs = []
-    for size in (1, 2, 4):
-        made = partial(clustered, rows.train, strategy="async", batch=1000, pservers=size, trainers=size)
-        short, long = train(made(epochs=1)), train(made(epochs=3))
-        cost = (long.cpu_seconds - short.cpu_seconds) / (long.rows - short.rows) * 1e6
-        costs.append(cost)
-        report.figure(f"CPU seconds per million rows, {size}+{size}", round(cost, 2), unit="s")
-        servers = [member for member in long.status["members"] if member["role"] == "pserver"]
-        wire = sum(s["counters"]["bytes_in"] + s["counters"]["bytes_out"] for s in servers) / long.rows
-        report.figure(f"bytes on the wire per row, {size}+{size}", round(wire, 1), unit="bytes")
-        console.print(f"  {size}+{size}: {cost:.1f} CPU s per million rows, {wire:,.0f} bytes a row", highlight=False)
-    report.ratio("growth: least/most CPU per row", min(costs) / max(costs), wanted=0.8)
+    costs: dict[int, list[float]] = {1: [], 2: [], 4: []}
+    wires: dict[int, float] = {}
+    for number in range(rounds):
+        for size, seen in costs.items():
+            made = partial(clustered, rows.train, strategy="async", batch=1000, pservers=size, trainers=size)
+            short, long = train(made(epochs=1)), train(made(epochs=3))
+            seen.append((long.cpu_seconds - short.cpu_seconds) / (long.rows - short.rows) * 1e6)
+            servers = [member for member in long.status["members"] if member["role"] == "pserver"]
+            wires[size] = sum(s["counters"]["bytes_in"] + s["counters"]["bytes_out"] for s in servers) / long.rows
+            console.print(
+                f"  round {number + 1}/{rounds}  {size}+{size}: {seen[-1]:.1f} CPU s per million rows, "
+                f"{wires[size]:,.0f} bytes a row",
+                highlight=False,
+            )
+    for size, seen in costs.items():
+        report.figures[f"CPU seconds per million rows, {size}+{size}"] = {
+            "median": round(median(seen), 2),
+            "rounds": [round(cost, 2) for cost in seen],
+            "unit": "s",
+        }
+        report.figure(f"bytes on the wire per row, {size}+{size}", round(wires[size], 1), unit="bytes")
+    middle = [median(seen) for seen in costs.values()]
+    report.ratio("growth: least/most CPU per row", min(middle) / max(middle), wanted=0.8)
 
 
 def memory(report: Report, rows: Rows) -> None:

@@ -115,6 +115,8 @@ def run(report: Report, *, rounds: int) -> None:
                 for side, clients in sides.items()
             }
             try:
+                for warm in contenders.values():  # pages of sockets and tables are touched for the first time
+                    warm()
                 report.figures |= alternate(contenders, rounds=rounds, unit="rows/s")
             finally:
                 for lane in lanes:
