@@ -69,7 +69,7 @@ class CubeRows:
         self._asked: int | None = version
         if os.environ.get(UNPINNED) == "1":
             self._asked = None
-            _log.warning("%s is set: rows are read without a version, so answers may mix two", UNPINNED)
+            _log.warning("%s is set: rows are read without a version, so answers may mix two of them", UNPINNED)
 
     def rows(self, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, int]:
         try:
@@ -92,8 +92,10 @@ class CubeRows:
         return _numbers(found.values, found.dtype, found.dim), int(np.count_nonzero(found.status == 1))
 
     def strictly(self) -> RowSource:
-        """The same, but rows that cannot be read are an error."""
-        return CubeRows(self._cube, self._version, tables=self._tables)
+        """The same, but rows that cannot be read are an error, and the version is named whatever else is wanted."""
+        found = CubeRows(self._cube, self._version, tables=self._tables)
+        found._asked = self._version
+        return found
 
     def _fail(self, table: str, found: Found) -> None:
         unknown = int(np.count_nonzero(found.status == UNKNOWN))
