@@ -97,7 +97,7 @@ class Batcher:
             return self._idle.wait_for(lambda: self._open == 0, timeout=seconds)
 
     def close(self) -> None:
-        """What still waits is refused."""
+        """What waits is still computed; see `drain` for less patience."""
         with self._lock:
             self._draining = True
         for _ in self._threads:
@@ -113,8 +113,11 @@ class Batcher:
                 break
             self._run(self._gather(first, aside))
             del first
-        while aside or not self._queue.empty():
-            left = aside.popleft() if aside else self._queue.get()
+        while True:  # what came in the very moment of the end
+            try:
+                left = aside.popleft() if aside else self._queue.get_nowait()
+            except Empty:
+                break
             if left is None:
                 self._queue.put(None)  # that of another thread, which is still at work
                 break
@@ -168,8 +171,8 @@ class Batcher:
     def _answer(self, group: list[Item]) -> None:
         """All of one version."""
         loaded = group[0].loaded
-        batch = group[0].question.batch if len(group) == 1 else join([item.question.batch for item in group])
         try:
+            batch = group[0].question.batch if len(group) == 1 else join([item.question.batch for item in group])
             probability = loaded.predict(batch, requests=len(group))
         except VersionGoneError as error:
             self._move(group, str(error))

@@ -49,9 +49,8 @@ class CubeSource(Section):
     def _are_addresses(cls, given: Any) -> Any:
         if isinstance(given, str) and given:
             return given
-        if isinstance(given, list) and given and all(isinstance(one, list) and one for one in given):
-            if all(isinstance(address, str) and address for one in given for address in one):
-                return given
+        if isinstance(given, list) and given and all(_are_texts(one) for one in given):
+            return given
         raise PydanticCustomError(
             "cube_servers", 'must be [["tcp:HOST:PORT", …], …], replicas by shard, or the path of a cube.conf'
         )
@@ -165,6 +164,10 @@ class ServeConfig(Section):
 def read_serve_config(path: str | os.PathLike[str]) -> ServeConfig:
     """A file, or a JobError with all that is wrong with it, by key and line."""
     return read_settings(path, ServeConfig, what="a predictor's configuration")
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(one, str) and one for one in given)
 
 
 def _known(key: str, name: str, known: Iterable[str]) -> None:

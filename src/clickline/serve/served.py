@@ -158,9 +158,9 @@ class Served:
                 return False
             self._take(held)
             return True
-        if self._failed is not None and self._failed.what == (version, digest):
-            if time.monotonic() < self._failed.again:
-                return False
+        failed = self._failed
+        if failed is not None and failed.what == (version, digest) and time.monotonic() < failed.again:
+            return False
         start = time.perf_counter()
         try:
             loaded = self._load(version, done)

@@ -24,7 +24,7 @@ from clickline.serve.requests import Counting, NoCounts, refuse
 
 Failure = Literal["error", "zeros"]
 UNPINNED = "CLICKLINE_UNPINNED"
-"""Environment variable: 1 reads a cube without naming the version. Only so that a test can show what then goes wrong."""
+"""Environment variable: 1 reads a cube without naming the version. For tests that show what then goes wrong."""
 _FP32 = DTYPES["fp32"]
 _RETRY = 0.2
 _log = logging.getLogger(__name__)
@@ -101,10 +101,9 @@ class CubeRows:
         unknown = int(np.count_nonzero(found.status == UNKNOWN))
         self._counts.count("clickline_rows_unavailable_total", unknown)
         if self._failure == "error":
+            said = "; ".join(found.errors) or "the cube does not say why"
             raise refuse(
-                "rows_unavailable",
-                f"{unknown} of {len(found)} rows of table {table} cannot be read: {'; '.join(found.errors) or 'no shard'}",
-                _RETRY,
+                "rows_unavailable", f"{unknown} of {len(found)} rows of table {table} cannot be read: {said}", _RETRY
             )
 
 
