@@ -106,8 +106,9 @@ def test_a_cube_needs_a_token(tmp_path: Path) -> None:
 
 
 def test_a_predictor_is_made_of_it(tmp_path: Path) -> None:
-    text = f"models: {{a: {{store: {tmp_path}/a}}, b: {{store: {tmp_path}/b}}}}\nsplits: {{m: {{variants: [{{model: a}}]}}}}"
-    with Predictor.of(read(tmp_path, text + "\nshadows: {a: {model: b}}")) as predictor:
+    text = f"models: {{a: {{store: {tmp_path}/a}}, b: {{store: {tmp_path}/b}}}}\n"
+    text += "splits: {m: {variants: [{model: a}]}}\nshadows: {a: {model: b}}"
+    with Predictor.of(read(tmp_path, text)) as predictor:
         assert predictor.names == ["m", "a", "b"]
         assert not predictor.ready()
         status = predictor.status()

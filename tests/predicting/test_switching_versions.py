@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import weakref
 from collections import Counter
@@ -108,7 +107,7 @@ def test_many_switches_leave_nothing_open(known: Known) -> None:
                 assert ask(predictor, known.rows[:3]).version == version
             gc.collect()
             maps = Path("/proc/self/maps").read_text().count(".dict")
-            return len(os.listdir("/proc/self/fd")), maps
+            return len(list(Path("/proc/self/fd").iterdir())), maps
 
         first = turn()
         for _ in range(5):
