@@ -22,15 +22,13 @@ VARIANTS = [Variant("one", 7, "a"), Variant("two", 2, "b"), Variant("one", 1, "c
 
 @pytest.fixture
 def models(known: Known) -> Iterator[dict[str, Served]]:
-    """Two models: version 3 and version 1 of the same store."""
+    """Two models: version 3 and version 1 of the same store. They look for another in an hour."""
     two = Served("two", known.store, interval=3600)
     known.switch(1)
     two.refresh()
     one = Served("one", known.store, interval=3600)
     known.switch(3)
     one.refresh()
-    # Nobody looks again, so they stay apart.
-    one.start = two.start = lambda: None  # type: ignore[method-assign]
     yield {"one": one, "two": two}
     assert (one.current, two.current) == (None, None)  # closed with their predictor
 
@@ -125,7 +123,7 @@ def test_a_share_of_the_requests_is_copied() -> None:
 
 def test_a_shadow_that_is_not_ready_is_no_trouble(known: Known, models: dict[str, Served]) -> None:
     counts = Recorded()
-    models["two"]._state = type(models["two"]._state)()
+    models["two"].close()
     with Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor:
         chosen = predictor.choose()
         assert predictor.ask(chosen, question(chosen.loaded, known.rows[:1])).model == "one"

@@ -116,7 +116,7 @@ class Served:
             return self._move_to(wanted, digest, done)
 
     def start(self) -> None:
-        """Look now, and then again and again, in a thread of its own."""
+        """Look again and again, in a thread of its own; at once if there is no version yet."""
         self._thread = threading.Thread(target=self._follow, name=f"versions of {self.name}", daemon=True)
         self._thread.start()
 
@@ -144,10 +144,10 @@ class Served:
         }
 
     def _follow(self) -> None:
-        while True:
+        if self.current is None:
             self.refresh()
-            if self._stop.wait(self._interval):
-                return
+        while not self._stop.wait(self._interval):
+            self.refresh()
 
     def _move_to(self, version: int, digest: str, done: Donefile) -> bool:
         state = self._state
