@@ -33,7 +33,7 @@ class RowSource(Protocol):
         """[keys, dim], zeros where there is no row, and how many there are none for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fed:
     """What a network is fed, and what it took."""
 
