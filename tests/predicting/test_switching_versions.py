@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from collections import Counter
@@ -105,7 +104,6 @@ def test_many_switches_leave_nothing_open(known: Known) -> None:
                 known.switch(version)
                 assert served.refresh() or version == served.loaded().version
                 assert ask(predictor, known.rows[:3]).version == version
-            gc.collect()
             maps = Path("/proc/self/maps").read_text().count(".dict")
             return len(list(Path("/proc/self/fd").iterdir())), maps
 
