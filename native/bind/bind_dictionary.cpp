@@ -19,14 +19,12 @@
 namespace nb = nanobind;
 using namespace clickline;
 using clickline::bind::Buffer;
+using clickline::bind::without_lock;
 
 namespace {
 
 using Path = std::filesystem::path;
 using Dictionaries = std::vector<std::shared_ptr<Dictionary>>;
-
-// Fewer keys take less time than getting the lock back can.
-constexpr size_t kReleaseFrom = 1024;
 
 PyObject *numpy_empty = nullptr, *uint8_type = nullptr, *uint64_type = nullptr, *float32_type = nullptr;  // for good
 
@@ -37,13 +35,6 @@ nb::object empty(PyObject *type, size_t rows, std::optional<size_t> columns = {}
   PyObject *made = PyObject_Vectorcall(numpy_empty, arguments, 2, nullptr);
   if (!made) throw nb::python_error();
   return nb::steal(made);
-}
-
-template <class Work>
-void without_lock(size_t keys, Work work) {
-  if (keys < kReleaseFrom) return work();
-  clickline::bind::NoGil release;
-  work();
 }
 
 uint32_t row_bytes(const Dictionary &d) { return d.header().row_bytes; }

@@ -33,8 +33,7 @@ void make_plan(Plan *self, const Input &keys, const std::optional<Input> &offset
     input.offsets = {checked<int64_t>(*offsets, "offsets", {kAny}), offsets->size()};
     if (input.offsets.empty()) throw std::invalid_argument("offsets must have rows * columns + 1 entries, got none");
   }
-  NoGil released;
-  new (self) Plan(input);
+  without_lock(keys.size(), [&] { new (self) Plan(input); });
 }
 
 template <class T>
@@ -69,8 +68,7 @@ void gather(const Plan &plan, const Input &rows, const Output &out, int threads)
   auto *to = checked<float>(out, "out", {n, static_cast<int64_t>(plan.places()), dim});
   refuse_overlap(out, rows, "rows");
   check_threads(threads);
-  NoGil released;
-  plan.gather(from, static_cast<size_t>(dim), to, threads);
+  without_lock(plan.occurrences(), [&] { plan.gather(from, static_cast<size_t>(dim), to, threads); });
 }
 
 void scatter(const Plan &plan, const Input &grad, const Input &rows, const Output &out, int threads) {

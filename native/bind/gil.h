@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 
 namespace clickline::bind {
 
@@ -35,6 +36,17 @@ class NoGil {
  private:
   PyThreadState *state_;
 };
+
+// Fewer keys take less time than getting the lock back can: another thread may keep it for milliseconds.
+constexpr size_t kReleaseFrom = 1024;
+
+// Work on so many keys, without the lock if that is worth it.
+template <class Work>
+void without_lock(size_t keys, Work work) {
+  if (keys < kReleaseFrom) return work();
+  NoGil released;
+  work();
+}
 
 // Like nanobind's gil_scoped_acquire.
 class Gil {

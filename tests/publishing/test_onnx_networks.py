@@ -14,7 +14,8 @@ import torch
 from clickline.errors import ModelError, VersionError
 from clickline.models.base import Model
 from clickline.ps.averages import Average
-from clickline.publish.networks import Network, export, parameters
+from clickline.publish.exporting import export, parameters
+from clickline.publish.networks import Network
 from clickline.train.learner import Learner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))

@@ -12,7 +12,7 @@ from trainings import Training
 from clickline.errors import VersionError
 from clickline.publish import donefiles, parity, publishing, trained
 from clickline.publish.chains import opened
-from clickline.publish.networks import export
+from clickline.publish.exporting import export
 from clickline.publish.parity import Parity, judge
 from clickline.publish.publishing import Settings, publish
 from clickline.publish.samples import read_sample

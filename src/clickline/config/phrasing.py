@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clickline.config import data, features, job
+from clickline.config.base import Section
 from clickline.config.origins import Origins, Path, key_text
 from clickline.config.sections import places_of, section_at
 from clickline.config.suggesting import closest, suggestion
@@ -40,18 +41,18 @@ _SENTENCES: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
 _CONCEALED = (("data", "storage"), ("data", "reader"))
 
 
-def problem_of(finding: Mapping[str, Any], origins: Origins) -> JobProblem:
-    """One of pydantic's findings (an element of `ValidationError.errors()`) as a problem of the job."""
+def problem_of(finding: Mapping[str, Any], origins: Origins, root: type[Section] = job.Job) -> JobProblem:
+    """One of pydantic's findings (an element of `ValidationError.errors()`) as a problem of the job, or of `root`."""
     path: Path = finding["loc"]
     line, override = origins.nearest(path)
-    return JobProblem(key_text(path), _sentence(finding, path), line, override=override)
+    return JobProblem(key_text(path), _sentence(finding, path, root), line, override=override)
 
 
-def _sentence(finding: Mapping[str, Any], path: Path) -> str:
+def _sentence(finding: Mapping[str, Any], path: Path, root: type[Section]) -> str:
     kind, given, context = finding["type"], finding.get("input"), finding.get("ctx", {})
     shown = "what is given" if path[:2] in _CONCEALED else show(given)
     if kind == "extra_forbidden":
-        return _unknown_key(path)
+        return _unknown_key(path, root)
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"{shown} is not one of {', '.join(choices)}{_meant(given, choices)}"
@@ -81,11 +82,11 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
 
 
-def _unknown_key(path: Path) -> str:
+def _unknown_key(path: Path, root: type[Section]) -> str:
     name = str(path[-1])
-    section = section_at(path[:-1])
+    section = section_at(path[:-1], root)
     known = list(section.model_fields) if section else []
-    if closest(name, known) is None and (places := places_of(name)):
+    if closest(name, known) is None and (places := places_of(name, root)):
         return f"unknown key; did you mean {' or '.join(places[:3])}?"
     return f"unknown key; {suggestion(name, known, kind='keys')}"
 

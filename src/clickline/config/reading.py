@@ -10,9 +10,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
+from clickline.config.base import Section
 from clickline.config.job import Job
 from clickline.config.lines import Tree, UnreadableError, parse
 from clickline.config.origins import key_text, leaves
@@ -22,6 +24,7 @@ from clickline.config.suggesting import closest
 from clickline.errors import JobError, JobProblem
 
 MAX_BYTES = 1 << 20
+Settings = TypeVar("Settings", bound=Section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,31 @@ def read_job(path: str | os.PathLike[str] | None, *, overrides: Sequence[str] = 
         raise _failed(source, [JobProblem("", f"a job is a mapping of keys to values, not {show(tree.value)}", 1)])
     for argument in overrides:
         override(tree, argument)
+    job = _checked(tree, Job, source)
+    return LoadedJob(job, {key_text(leaf): tree.origins.describe(leaf) for leaf, _ in leaves(job)}, file)
+
+
+def read_settings(path: str | os.PathLike[str], root: type[Settings], *, what: str) -> Settings:
+    """A file of settings that is no job, read and checked in the same way. `what` it is, for messages."""
     try:
-        job = Job.model_validate(tree.value, strict=True)
+        tree = parse(_text(Path(path)))
+    except UnreadableError as error:
+        raise _failed(str(path), [error.problem]) from None
+    if not isinstance(tree.value, dict):
+        raise _failed(str(path), [JobProblem("", f"{what} is a mapping of keys to values, not {show(tree.value)}", 1)])
+    return _checked(tree, root, str(path))
+
+
+def _checked(tree: Tree, root: type[Settings], source: str) -> Settings:
+    try:
+        found = root.model_validate(tree.value, strict=True)
     except ValidationError as error:
         known = {problem.key for problem in tree.problems}
-        found = [problem_of(dict(finding), tree.origins) for finding in error.errors(include_url=False)]
-        raise _failed(source, tree.problems + [problem for problem in found if problem.key not in known]) from None
+        seen = [problem_of(dict(finding), tree.origins, root) for finding in error.errors(include_url=False)]
+        raise _failed(source, tree.problems + [problem for problem in seen if problem.key not in known]) from None
     if tree.problems:
         raise _failed(source, tree.problems)
-    return LoadedJob(job, {key_text(leaf): tree.origins.describe(leaf) for leaf, _ in leaves(job)}, file)
+    return found
 
 
 def missing_for_training(job: Job) -> list[str]:

@@ -1,23 +1,32 @@
-"""The shape of a job, looked up by path: which keys a place knows, and where else a key of some name is known."""
+"""The shape of a job, or of another file of settings, looked up by path: which keys a place knows, and where else a key
+of some name is known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from clickline.config.base import Section
 from clickline.config.job import Job
 from clickline.config.origins import Path
 
 
-def section_at(path: Path) -> type[Section] | None:
-    """The section at `path`; list indices are passed over. None where a job has no section, as in `model.params`."""
-    section: type[Section] | None = Job
+def section_at(path: Path, root: type[Section] = Job) -> type[Section] | None:
+    """The section at `path`; list indices and names that the user gives to sections are passed over.
+
+    None where there is no section, as in `model.params`.
+    """
+    section: type[Section] | None = root
+    named = False
     for part in path:
+        if named:
+            named = False
+            continue
         if section is None or (isinstance(part, str) and part not in section.model_fields):
             return None
         if isinstance(part, str):
-            section = section_of(section.model_fields[part].annotation)
+            annotation = section.model_fields[part].annotation
+            section, named = section_of(annotation), get_origin(annotation) is dict
     return section
 
 
@@ -29,9 +38,9 @@ def section_of(annotation: Any) -> type[Section] | None:
     return next((section for section in found if section is not None), None)
 
 
-def places_of(name: str) -> list[str]:
+def places_of(name: str, root: type[Section] = Job) -> list[str]:
     """Where a job has a key called `name`, lists aside: batch_size is at train.batch_size."""
-    return [path for path in _key_paths(Job, "") if path.rpartition(".")[2] == name]
+    return [path for path in _key_paths(root, "") if path.rpartition(".")[2] == name]
 
 
 def _key_paths(section: type[Section], prefix: str) -> Iterator[str]:

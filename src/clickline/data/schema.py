@@ -119,6 +119,14 @@ class Schema:
         """Whether some dense feature is normalised by statistics that are not known yet."""
         return any(_needs_fit(dense) for dense in self.dense)
 
+    def same_features(self, other: Schema) -> bool:
+        """Whether a log line gives the same keys and dense numbers by the other schema, in the same order."""
+        return (
+            self.keys == other.keys
+            and [_slot_tuple(slot) for slot in self.slots] == [_slot_tuple(slot) for slot in other.slots]
+            and [_dense_tuple(dense) for dense in self.dense] == [_dense_tuple(dense) for dense in other.dense]
+        )
+
     def unnormalised(self) -> Schema:
         """The same rows with all dense numbers as they are in the log, NaN where there is none: what to fit on."""
         update = {"normalise": "none", "missing": float("nan")}

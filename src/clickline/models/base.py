@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from clickline.config.suggesting import did_you_mean
+from clickline.data.declarations import Embedding, Fields, Kind
 from clickline.errors import ModelError
-from clickline.models.embeddings import Embedding, Fields, Kind
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -13,8 +13,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import Cross
 from clickline.models.layers import MLP, Share, Size, Widths, linear
 

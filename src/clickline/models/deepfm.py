@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import pairwise
 from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths
 

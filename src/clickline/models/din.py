@@ -16,9 +16,9 @@ from pydantic import Field
 from torch import Tensor
 
 from clickline.config.suggesting import did_you_mean
+from clickline.data.declarations import Embedding, Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
-from clickline.models.embeddings import Embedding, Fields
 from clickline.models.interactions import HistoryAttention
 from clickline.models.layers import MLP, Activation, Share, Size, Widths
 

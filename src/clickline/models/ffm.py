@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import field_aware_pairwise
 from clickline.models.layers import FirstOrder, Size
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import Bilinear, BilinearKind, Squeeze
 from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from clickline.config.suggesting import did_you_mean
+from clickline.data.declarations import Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import BilinearFusion
 from clickline.models.layers import MLP, Block, Share, Size, Widths, linear
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.layers import MLP, Share, Size, Widths, linear
 
 

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, Val
 
 from clickline.config.model import Model as Spec
 from clickline.config.suggesting import did_you_mean
+from clickline.data.declarations import Fields
 from clickline.errors import ModelError
 from clickline.models.autoint import AutoInt
 from clickline.models.base import Model
@@ -22,7 +23,6 @@ from clickline.models.dcn_v2 import DCNV2
 from clickline.models.deepfm import DeepFM
 from clickline.models.din import DIN
 from clickline.models.dnn import DNN
-from clickline.models.embeddings import Fields
 from clickline.models.ffm import FFM
 from clickline.models.fibinet import FiBiNET
 from clickline.models.finalmlp import FinalMLP

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths
 
 

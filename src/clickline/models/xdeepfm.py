@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import Field
 from torch import Tensor
 
+from clickline.data.declarations import Fields
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.interactions import CIN
 from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths, linear
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.config.features import Slot
 from clickline.config.tables import Admission, Eviction, Table, Tables
-from clickline.models.embeddings import Embedding
+from clickline.data.declarations import Embedding
 
 BUCKETS = 4096
 """Keys fall into so many buckets, and buckets are dealt out to servers: native/hash.h."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,6 +37,8 @@ class Chain:
     """By table, in the same order."""
     place: Path
     """Where the version's own other files are on this machine."""
+    files: Mapping[str, _native.Dictionary] = field(default_factory=dict, repr=False)
+    """The same row files by their SHA-256: for whoever opens the next version, which has most of them too."""
 
     @property
     def manifest(self) -> Manifest:
@@ -83,8 +85,18 @@ class LayeredRows:
 
 
 @contextmanager
-def opened(store: Store, version: int, *, done: Donefile | None = None) -> Iterator[Chain]:
-    """A version with all that it stands on. Sizes are checked, contents are not: that is what `verify` is for."""
+def opened(
+    store: Store,
+    version: int,
+    *,
+    done: Donefile | None = None,
+    known: Mapping[str, _native.Dictionary] | None = None,
+) -> Iterator[Chain]:
+    """A version with all that it stands on. Sizes are checked, contents are not: that is what `verify` is for.
+
+    `known` are row files of another version that is open, by SHA-256: they are neither fetched nor mapped again. What
+    was mapped stays readable when this ends, for as long as somebody holds it.
+    """
     done = donefiles.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
     manifests = [read_manifest(store, entry) for entry in entries]
@@ -92,12 +104,21 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
         check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
     with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
         layers: dict[str, list[_native.Dictionary]] = {}
+        files: dict[str, _native.Dictionary] = {}
         for manifest in manifests:
             folder = directory_of(manifest.version)
             for name, facts in manifest.tables.items():
-                paths = [_local(store, manifest, file, Path(scratch)) for file in facts.files]
+                found = []
                 shown = [store.shown(f"{folder}/{file}") for file in facts.files]
-                found = [open_dictionary(path, facts, shown=text) for path, text in zip(paths, shown, strict=True)]
+                for file, text in zip(facts.files, shown, strict=True):
+                    digest = manifest.files[file].sha256
+                    held = None if known is None else known.get(digest)
+                    if held is None:
+                        held = open_dictionary(_local(store, manifest, file, Path(scratch)), facts, shown=text)
+                    else:
+                        check_rows(held, facts, shown=text)
+                    files[digest] = held
+                    found.append(held)
                 seen = sum(one.count for one in found), sum(one.deleted for one in found)
                 if seen != (facts.rows, facts.deleted):
                     raise VersionError(
@@ -107,7 +128,16 @@ def opened(store: Store, version: int, *, done: Donefile | None = None) -> Itera
                 layers.setdefault(name, []).extend(found)
         last = manifests[-1]
         _local(store, last, last.sample, Path(scratch))
-        yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent)
+        yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent, files)
+
+
+@contextmanager
+def opened_without_rows(store: Store, version: int, *, done: Donefile) -> Iterator[Chain]:
+    """A version whose rows are read from elsewhere, such as a cube: manifest, network, sample."""
+    manifest = read_manifest(store, done.entry(version, where=store.url))
+    with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
+        _local(store, manifest, manifest.sample, Path(scratch))
+        yield Chain([manifest], {}, _local(store, manifest, manifest.network, Path(scratch)).parent)
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
@@ -132,12 +162,17 @@ def open_dictionary(path: Path, facts: TableFacts, *, shown: str) -> _native.Dic
         found = _native.Dictionary(str(path))
     except (RuntimeError, OSError, ValueError) as error:
         raise VersionError(f"{shown}: {error}") from error
+    check_rows(found, facts, shown=shown)
+    return found
+
+
+def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> None:
+    """Refuse a row file that does not hold what the manifest says."""
     if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
         raise VersionError(
             f"{shown}: rows of dim {found.dim} and type {found.dtype}; the manifest says {facts.dim} and "
             f"{DTYPES[facts.dtype]} ({facts.dtype})"
         )
-    return found
 
 
 def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:

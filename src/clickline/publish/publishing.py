@@ -25,10 +25,11 @@ from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, check_fits, open_dictionary, opened
 from clickline.publish.deltas import LONGEST, Rows, table_file, tables_of, write_rows
 from clickline.publish.donefiles import Donefile, directory_of
+from clickline.publish.drawing import draw, paths_of
+from clickline.publish.exporting import export, inputs_of, outputs_of
 from clickline.publish.manifests import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, FileFacts, Manifest
-from clickline.publish.networks import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
-from clickline.publish.samples import ROWS, Sample, draw, paths_of
+from clickline.publish.samples import ROWS, Sample
 from clickline.publish.stores import WRITING, Store
 from clickline.publish.trained import Trained, newest, open_trained
 from clickline.publish.versions import clean

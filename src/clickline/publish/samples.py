@@ -7,7 +7,6 @@ like the rest of a version: shapes are checked before a native plan is made of t
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from clickline.config import Job
-from clickline.data.batch import Batch, join
-from clickline.data.pipeline import Dataset
+from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.errors import DataError, VersionError
+from clickline.errors import VersionError
 
 ROWS = 1024
 LIMIT = 1 << 30
@@ -75,17 +72,3 @@ def read_sample(path: Path, *, schema: Schema) -> Sample:
     if offsets is not None and (offsets[0] != 0 or offsets[-1] != len(keys) or (np.diff(offsets) < 1).any()):
         raise VersionError(f"{path}: offsets do not cut {len(keys)} keys into {rows * slots} non-empty parts")
     return Sample(Batch(labels=labels, dense=dense, keys=keys, offsets=offsets), probability)
-
-
-def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
-    """The first rows of some data, in its order, so that the same data gives the same sample."""
-    dataset = Dataset(data=job.data, schema=schema, paths=paths, batch_size=rows, seed=job.seed, shuffle=False)
-    with closing(dataset.batches(epoch=0)) as batches:
-        for batch, _ in batches:
-            return join([batch])
-    raise DataError(f"There are no rows in {', '.join(paths)}.")
-
-
-def paths_of(job: Job) -> list[str]:
-    """Where a sample is drawn from: test data, else validation, else what was trained on."""
-    return job.data.test or job.data.valid or job.data.train

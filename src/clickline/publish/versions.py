@@ -15,8 +15,8 @@ from clickline.errors import VersionError
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, opened
 from clickline.publish.donefiles import Donefile, directory_of, manifest_of
+from clickline.publish.exporting import parameters
 from clickline.publish.manifests import MANIFEST, Manifest, read_manifest
-from clickline.publish.networks import parameters
 from clickline.publish.stores import WRITING, Store
 
 _DIRECTORY = re.compile(r"v(\d{10})")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from clickline.config import Job
+from clickline.data.declarations import Fields
 from clickline.data.schema import Schema
 from clickline.models.base import Model
-from clickline.models.embeddings import Fields
 from clickline.models.registry import build_model
 
 

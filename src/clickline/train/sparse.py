@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
+from clickline.data.declarations import POOLING, Embedding
 from clickline.data.schema import Schema
-from clickline.models.embeddings import Embedding
 from clickline.ps.tables import build_tables, settings_of
 
-POOLING = {"sum": 0, "mean": 1, "max": 2, "sequence": 0}
 Floats = NDArray[np.float32]
 
 

@@ -2,7 +2,8 @@
 
 A model never owns a table of rows. It is handed `Fields` (which slots, how many dense numbers, which labels) and
 answers with `Embedding` declarations: for these slots I want vectors of this length. The trainer makes a table for
-every declaration, looks rows up, and hands the model one tensor for each.
+every declaration, looks rows up, and hands the model one tensor for each. No PyTorch here: whoever serves a version
+reads the same declarations from its manifest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Literal
 from clickline.errors import ModelError
 
 Kind = Literal["embedding", "linear"]
+POOLING = {"sum": 0, "mean": 1, "max": 2, "sequence": 0}
+"""How a slot's values become one vector, as native plans number it; a sequence's stay apart whatever the number."""
 
 
 @dataclass(frozen=True)

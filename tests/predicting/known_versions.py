@@ -1,0 +1,58 @@
+"""Versions whose predictions are known, and gates that hold requests up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from raw_rows import Rows
+
+from clickline.publish import donefiles
+from clickline.publish.stores import Store
+from clickline.serve.loaded import Loaded
+
+
+@dataclass(frozen=True)
+class Known:
+    """A store, rows to ask about, and the trainer's probabilities for them by version."""
+
+    store: Store
+    rows: Rows
+    expected: dict[int, NDArray[np.float32]]
+
+    def switch(self, version: int) -> None:
+        """The version to serve, forwards or back."""
+        donefiles.append_rollback(self.store, to=version)
+
+
+class Gate:
+    """Stands before the rows of a version: batches wait until it is opened, or fail if it is told so."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._rows = loaded._source
+        self.opened, self.reached = threading.Event(), threading.Semaphore(0)
+        self.error: Exception | None = None
+        self.batches: list[int] = []
+        loaded._source = self
+
+    def rows(self, table: str, keys: NDArray[np.uint64]) -> Any:
+        self.reached.release()
+        assert self.opened.wait(60)
+        if self.error is not None:
+            raise self.error
+        return self._rows.rows(table, keys)
+
+    def strictly(self) -> Any:
+        return self._rows
+
+
+def eventually(condition: Callable[[], Any], *, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "this should have happened by now"
+        time.sleep(0.005)

@@ -1,0 +1,80 @@
+"""Predictions from raw values are the trainer's own, for every model of the zoo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from raw_rows import ask, assert_close, columns_of, criteo_rows, csv_rows, trained_on
+
+import clickline
+from clickline.config import Job
+from clickline.data.synthetic import write_movielens
+from clickline.publish.publishing import Settings, publish
+from clickline.publish.stores import open_store
+from clickline.serve.predictors import Predictor
+from clickline.serve.served import Served
+from clickline.train.api import train_job
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
+from zoo_data import EVERY_MODEL, SMALL
+
+MOVIELENS = {"din": ["label"], "mmoe": ["label", "finish"]}
+"""Models of histories and of several labels, and their labels."""
+SIZES = {"embedding_dim": 4, "hidden": [8], "dropout": 0.1}
+
+
+def job_on_criteo(name: str, criteo: dict[str, str], output: Path) -> Job:
+    params = {"finalmlp": {"heads": 2, "gate_hidden": [4], "first_gate": ["C1"], "second_gate": ["C2", "C3"]}}
+    return Job.model_validate(
+        {
+            "seed": 5,
+            "threads": 1,
+            "output": str(output),
+            "data": {"train": [criteo["train"]], "test": [criteo["test"]]},
+            "model": {"name": name, **SIZES, "params": params.get(name, SMALL.get(name, {}))},
+            "train": {"batch_size": 100, "max_steps": 8, "epochs": 1},
+        }
+    )
+
+
+def job_on_movielens(name: str, directory: Path) -> Job:
+    facts = write_movielens(directory / "log", rows=1200, seed=3, test_rows=200)
+    changes = [
+        f"output={directory / 'runs'}",
+        f"features.labels=[{','.join(MOVIELENS[name])}]",
+        *("train.epochs=1", "train.batch_size=100", "threads=1"),
+        *("model.embedding_dim=4", "model.hidden=[8]", f"model.name={name}"),
+        *(["model.params={}"] if name == "mmoe" else []),
+    ]
+    return clickline.read_job(facts["files"]["job"], overrides=changes).job
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", EVERY_MODEL)
+def test_equal_the_trainers(name: str, criteo: dict[str, str], tmp_path: Path) -> None:
+    columns: list[str] = []
+    if name in MOVIELENS:
+        job = job_on_movielens(name, tmp_path)
+        rows, text, columns = csv_rows(job.data.test[0], 100)
+    else:
+        job = job_on_criteo(name, criteo, tmp_path)
+        rows, text = criteo_rows(criteo["test"], 100)
+    checkpoint = train_job(job).checkpoint
+    store = open_store(tmp_path / "store")
+    publish(checkpoint, store, Settings(sample_rows=32))
+    wanted: Any = trained_on(checkpoint, text, columns=columns)
+    served = Served("ctr", store, interval=3600)
+    assert served.refresh(), served.status()
+    with Predictor({"ctr": served}) as predictor:
+        assert set(predictor.choose().loaded.reader.columns) == columns_of(served.loaded().schema)
+        answer = ask(predictor, rows)
+        assert answer.labels == tuple(MOVIELENS.get(name, ["label"]))
+        assert answer.probability.shape == (100, len(answer.labels))
+        assert_close(answer.probability, wanted)
+        for size in (1, 7):
+            assert_close(ask(predictor, rows[:size]).probability, wanted[:size])
+    assert float(np.ptp(wanted)) > 1e-3

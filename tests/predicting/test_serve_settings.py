@@ -1,0 +1,115 @@
+"""The file that a predictor is configured with: what is wrong in it is said by key and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clickline.errors import JobError
+from clickline.serve.configuring import ServeConfig, read_serve_config
+from clickline.serve.predictors import Predictor
+
+WHOLE = """
+listen: 127.0.0.1:9000
+workers: 2
+models:
+  ctr: {store: /data/ctr}
+  next:
+    store: s3://bucket/next
+    cube: {servers: [["tcp:10.0.0.1:8027", "tcp:10.0.0.2:8027"]], name: next, failure: zeros, timeout: 0.1}
+    interval: 2
+    keep: 3
+splits:
+  main: {variants: [{model: ctr, weight: 9, tag: a}, {model: next, tag: b}], sticky: true}
+shadows:
+  ctr: {model: next, share: 0.1}
+default: main
+limits: {queue: 10, delay: 0.002}
+tls: {certificate: /c.pem, key: /k.pem}
+access_log: 0.01
+grpc: false
+"""
+
+
+def read(tmp_path: Path, text: str) -> ServeConfig:
+    (tmp_path / "serve.yaml").write_text(text)
+    return read_serve_config(tmp_path / "serve.yaml")
+
+
+def test_everything_can_be_said(tmp_path: Path) -> None:
+    config = read(tmp_path, WHOLE)
+    assert config.models["next"].cube is not None
+    assert (config.models["next"].cube.failure, config.models["next"].cube.hedge) == ("zeros", 0.02)
+    assert [one.weight for one in config.splits["main"].variants] == [9, 1]
+    assert (config.default_model, config.limits.queue, config.limits.rows) == ("main", 10, 4096)
+
+
+def test_a_store_is_enough(tmp_path: Path) -> None:
+    config = read(tmp_path, "models: {ctr: {store: /data/ctr}}")
+    assert (config.listen, config.workers, config.grpc, config.default_model) == ("127.0.0.1:8010", 1, True, "ctr")
+    limits = config.limits
+    assert (limits.body, limits.queue, limits.batch_rows, limits.delay, limits.timeout) == (16 << 20, 256, 512, 0, 1.0)
+    two = read(tmp_path, "models: {a: {store: x}, b: {store: y}}")
+    assert two.default_model == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("models: {ctr: {stor: x}}", r"models\.ctr\.stor, line 1: unknown key; did you mean store\?"),
+        ("models: {ctr: {store: x}}\nlimit: {}", r"limit, line 2: unknown key; did you mean limits\?"),
+        ("models: {ctr: {store: x}}\nlimits:\n  queue: 0", r"limits\.queue, line 3: 0 is too small"),
+        ("models: {ctr: {store: x}}\nlimits: {body: 16 MiB}", r'limits\.body.*"16 MiB" is not an integer'),
+        ("models: {ctr: {store: ''}}", r"models\.ctr\.store.*is empty"),
+        ("models: {}", r"models.*at least 1"),
+        ("listen: 127.0.0.1:1", r"models.*missing"),
+        ("models: {a b: {store: x}}", r"a name of letters, digits"),
+        ("models: {ctr: {store: x, cube: {servers: []}}}", r"servers.*replicas by shard, or the path of a cube\.conf"),
+        ("models: {ctr: {store: x, cube: {servers: [tcp:a:1]}}}", r"servers.*replicas by shard"),
+        (
+            "models: {ctr: {store: x, cube: {servers: y, failure: zero}}}",
+            r'"zero" is not one of error, zeros; did you mean zeros\?',
+        ),
+        (
+            "models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: crt}]}}",
+            r"splits\.m\.variants\[0\]\.model: there is no crt; did you mean ctr\?",
+        ),
+        (
+            "models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: ctr}, {model: ctr}]}}",
+            r"two variants have the same tag: ctr, ctr",
+        ),
+        ("models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: ctr, weight: 0}]}}", r"weight.*more than 0"),
+        ("models: {ctr: {store: x}}\nshadows: {ctr: {model: other}}", r"shadows\.ctr\.model: there is no other"),
+        ("models: {ctr: {store: x}}\nshadows: {ctr: {model: ctr}}", r"cannot be its own shadow"),
+        ("models: {ctr: {store: x}}\ndefault: main", r"default: there is no main; known names: ctr"),
+        ("models: {ctr: {store: x}}\ntoken: abc", r"token, line 2: unknown key"),
+        ("[1, 2]", "a predictor's configuration is a mapping of keys to values, not a list"),
+        ("models: {ctr: [", "serve.yaml"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(JobError, match=said):
+        read(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "serve.yaml").write_text(WHOLE)
+    with pytest.raises(JobError, match=r"no such file; did you mean .*serve\.yaml\?"):
+        read_serve_config(tmp_path / "serv.yaml")
+
+
+def test_a_cube_needs_a_token(tmp_path: Path) -> None:
+    config = read(tmp_path, f"models: {{ctr: {{store: {tmp_path}, cube: {{servers: [['unix:/none']]}}}}}}")
+    with pytest.raises(JobError, match=r"models\.ctr\.cube: a cube needs a token; set CLICKLINE_TOKEN"):
+        Predictor.of(config)
+
+
+def test_a_predictor_is_made_of_it(tmp_path: Path) -> None:
+    text = f"models: {{a: {{store: {tmp_path}/a}}, b: {{store: {tmp_path}/b}}}}\n"
+    text += "splits: {m: {variants: [{model: a}]}}\nshadows: {a: {model: b}}"
+    with Predictor.of(read(tmp_path, text)) as predictor:
+        assert predictor.names == ["m", "a", "b"]
+        assert not predictor.ready()
+        status = predictor.status()
+        assert (status["default"], status["shadows"]) == (None, {"a": {"model": "b", "share": 1.0}})
