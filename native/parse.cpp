@@ -50,6 +50,8 @@ Parser::Parser(const ParserSpec &spec) : format_(format_of(spec.format)), layout
   } else if (format_ == Format::columns && !spec.columns.empty()) {
     place_fields(spec.columns);
   }
+  for (const std::string &name : spec.columns)
+    if (!layout_.columns.empty() && !layout_.find(name)) unused_.push_back(name);
 }
 
 void Parser::place_fields(const std::vector<std::string> &columns) {

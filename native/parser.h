@@ -10,16 +10,13 @@
 
 #include "layout.h"
 #include "parsed.h"
+#include "tensors.h"
 
 namespace clickline {
 
 enum class Format { criteo, slots, elasticctr, csv, columns };
 
 // A column of an Arrow record batch; buffers as the Arrow columnar format has them. Sizes in bytes are checked.
-struct Buffer {
-  const char *data = nullptr;
-  size_t size = 0;
-};
 enum class Kind { text32, text64, int64, uint64, float32, float64, boolean };
 struct ArrowColumn {
   std::string name;
@@ -41,6 +38,11 @@ class Parser {
   Parsed parse(std::string_view lines) const;   // whole lines; the last one may lack its line break
   Parsed parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const;
 
+  // Requests, of any format: all their rows, or a Refused that says what is wrong (see requests.h).
+  Parsed parse_json(std::string_view body, size_t most_rows) const;       // {"instances": [{column: value, …}, …]}
+  Parsed parse_feasigns(std::string_view body, size_t most_rows) const;   // ElasticCTR's, see parse_feasigns.cpp
+  Parsed parse_tensors(const Tensors &tensors, size_t most_rows) const;
+
  private:
   struct Field {
     uint32_t at;   // which of the line's fields
@@ -60,6 +62,7 @@ class Parser {
 
   Format format_;
   Layout layout_;
+  std::vector<std::string> unused_;             // columns of the data that nothing is read from
   char delimiter_ = '\t';
   uint32_t width_ = 0;                          // fields of a line
   std::vector<Field> fields_;                   // used ones, in the order of the line

@@ -10,42 +10,16 @@
 
 #include "gil.h"
 #include "parser.h"
+#include "views.h"
 
 namespace nb = nanobind;
 using namespace clickline;
+using clickline::bind::View;
+using clickline::bind::numpy_of;
 
 namespace {
 
-// Holds on to a bytes-like object while native code reads it.
-class View {
- public:
-  explicit View(nb::handle object) {
-    if (object.is_none()) return;
-    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE)) throw nb::python_error();
-    held_ = true;
-  }
-  View(View &&other) noexcept : view_(other.view_), held_(std::exchange(other.held_, false)) {}
-  View &operator=(View &&) = delete;
-  ~View() { if (held_) PyBuffer_Release(&view_); }
-  Buffer buffer() const {
-    // An empty buffer may have no address; native code takes that for no buffer at all.
-    if (!held_) return {};
-    return {view_.buf ? static_cast<const char *>(view_.buf) : "", static_cast<size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-  bool held_ = false;
-};
-
-template <class T>
-nb::object numpy_of(Array<T> &&array, std::initializer_list<size_t> shape) {
-  T *data = array.release();
-  nb::capsule owner(data, [](void *p) noexcept { std::free(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
-}
-
-nb::object numpy_of(const std::vector<uint64_t> &counts) {
+nb::object numpy_of_counts(const std::vector<uint64_t> &counts) {
   Array<uint64_t> copy(counts.size());
   std::copy(counts.begin(), counts.end(), copy.data());
   return numpy_of(std::move(copy), {counts.size()});
@@ -60,7 +34,8 @@ struct PyParsed {
       : n(p.n), lines(p.lines), bad(p.bad), labels(numpy_of(std::move(p.labels), {p.n, layout.labels.size()})),
         dense(numpy_of(std::move(p.dense), {p.n, size_t{layout.dense_width}})),
         keys(numpy_of(std::move(p.keys), {p.keys_count})), offsets(nb::none()), weights(nb::none()), times(nb::none()),
-        groups(nb::none()), missing_slots(numpy_of(p.missing_slots)), missing_dense(numpy_of(p.missing_dense)) {
+        groups(nb::none()), missing_slots(numpy_of_counts(p.missing_slots)),
+        missing_dense(numpy_of_counts(p.missing_dense)) {
     if (p.ragged) offsets = numpy_of(std::move(p.offsets), {p.n * layout.slots.size() + 1});
     if (p.weights.data()) weights = numpy_of(std::move(p.weights), {p.n});
     if (p.times.data()) times = numpy_of(std::move(p.times), {p.n});

@@ -12,6 +12,7 @@ namespace nb = nanobind;
 void bind_hash(nb::module_ &m);
 void bind_table(nb::module_ &m);
 void bind_parse(nb::module_ &m);
+void bind_requests(nb::module_ &m);
 void bind_plan(nb::module_ &m);
 void bind_wire(nb::module_ &m);
 void bind_lane(nb::module_ &m);
@@ -36,6 +37,7 @@ NB_MODULE(_native, m) {
   bind_hash(m);
   bind_table(m);
   bind_parse(m);
+  bind_requests(m);
   bind_plan(m);
   bind_wire(m);
   bind_lane(m);

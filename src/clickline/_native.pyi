@@ -1,6 +1,6 @@
 """Types of the native core. One section per bind_*.cpp."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict
 
@@ -154,7 +154,7 @@ class Parser:
         self,
         *,
         format: str,  # criteo, slots, elasticctr, csv, columns
-        columns: Sequence[str],  # csv, columns: all columns of the data, in their order
+        columns: Sequence[str],  # csv, columns: all columns of the data, in their order; requests may name these
         labels: Sequence[str],
         slots: Sequence[tuple[str, str, str, str, int, bool]],  # name, column, bucket, separator, max_values, keep_last
         # name, column, size, normalise, center, spread, missing
@@ -169,6 +169,38 @@ class Parser:
     """Those that are used."""
     def parse(self, data: Bytes) -> Parsed: ...
     def parse_columns(self, rows: int, columns: Sequence[ArrowColumn]) -> Parsed: ...
+    def parse_json(self, body: Bytes, most_rows: int) -> Asked: ...
+    def parse_feasigns(self, body: Bytes, most_rows: int) -> Asked: ...
+    def parse_tensors(self, tensors: Tensors, most_rows: int) -> Asked: ...
+
+# --- requests ---
+# rows, dense, keys, offsets, how many values were missing
+Asked: TypeAlias = tuple[int, NDArray[np.float32], NDArray[np.uint64], NDArray[np.int64] | None, int]
+# name, datatype, shape, data, where each row's values start; serve/inference_v2.py has it as a Tensor
+TensorTuple: TypeAlias = tuple[str, str, Sequence[int], Bytes | Sequence[Any], Sequence[int] | None]
+
+class Refused(ValueError):
+    """A request that cannot be read. Arguments: reason, message, the unknown feature or an empty text."""
+
+    args: tuple[str, str, str]
+
+class Tensors:
+    """Inputs of a request, which they keep alive."""
+
+    def __init__(self, inputs: Iterable[TensorTuple]) -> None: ...
+    names: list[str]
+    def __len__(self) -> int: ...
+
+def read_infer_request(
+    body: Bytes, header_length: int | None
+) -> tuple[Tensors, bytes | None, bytes | None, bytes | None]:
+    """Inputs of a request to infer; and as JSON, where given: id, outputs, parameters. Without a length all is JSON."""
+
+def json_member(body: Bytes, name: str) -> str | None:
+    """The text or number that a member of the outermost object has, as text; None if there is none."""
+
+def json_floats(array: NDArray[np.float32]) -> bytes:
+    """All numbers of an array of two dimensions as one JSON list, in as few digits as tell floats apart."""
 
 # --- plan ---
 class Plan:

@@ -1,39 +1,79 @@
-"""From the body of a request to a batch, by one version's own feature definition."""
+"""From the features in a request to the rows that a network is asked about, by the definition it was trained with.
+
+Each loaded version has a reader of its own, made from the schema in its manifest. Values are raw, as in the log, and go
+through the native code that read the log, so the same value has the same key: 7, "7" and 7.0 are one category, the
+text "7.0" is another, as it was in training. What is missing is filled in as training does it, and counted; whatever
+else is wrong with a row refuses the whole request, since a prediction for something else would look like one.
+"""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
-import pyarrow as pa
 
-from clickline.data.arrow import parse_table
+from clickline._native import Asked, Refused, Tensors, json_member
+from clickline.config.suggesting import suggestion
 from clickline.data.batch import Batch
-from clickline.data.schema import Schema
-from clickline.serve.requests import Question, refuse
+from clickline.data.schema import CATEGORIES, INTEGERS, Schema
+from clickline.serve.inference_v2 import Tensor, refusal_of
+from clickline.serve.older_shapes import decode_general
+from clickline.serve.requests import Question, RequestError, refuse
+
+_UNUSED = {"criteo": ("label", *INTEGERS, *CATEGORIES), "elasticctr": ("show", "click")}
+"""Columns that rows of a format have whether or not they are used, so that whole rows of a log can be sent."""
+_Body = TypeVar("_Body")
 
 
 class FeatureReader:
-    """Reads features as the training's own parser does."""
+    """Reads requests for one version. Any number of threads may use it at once."""
 
     def __init__(self, schema: Schema) -> None:
-        from dataclasses import replace
-
-        self._parser = replace(schema, format="parquet").parser(labelled=False)
-        self.columns = tuple(self._parser.columns)
+        columns = [slot.column or slot.name for slot in schema.slots]
+        columns += [dense.column or dense.name for dense in schema.dense]
+        self.columns = tuple(dict.fromkeys(columns))
+        """Names of features in requests: the columns of the log that they are read from."""
+        known = dict.fromkeys([*schema.columns, *_UNUSED.get(schema.format, ())])
+        self._parser = replace(schema, format="parquet").parser(columns=known, labelled=False)
 
     def from_json(self, body: bytes, *, most_rows: int) -> Question:
+        """`{"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"]}]}`."""
+        return self._question(self._parser.parse_json, body, most_rows)
+
+    def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> Question:
+        """Inputs of the Open Inference Protocol, one per column; all have the same number of rows."""
+        if not isinstance(tensors, Tensors):
+            try:
+                tensors = Tensors(tensors)
+            except Refused as error:
+                raise self._refusal(error) from None
+        return self._question(self._parser.parse_tensors, tensors, most_rows)
+
+    def from_slots(self, body: bytes, *, most_rows: int) -> Question:
+        """ElasticCTR's `{"instances": [{"slots": [{"slot_name": "101", "feasigns": [5]}]}]}`."""
+        return self._question(self._parser.parse_feasigns, body, most_rows)
+
+    def from_general(self, body: bytes, *, most_rows: int) -> Question:
+        """GeneralModelService's `{"tensor": [{"name": "C1", "int64_data": [5], "shape": [1, 1]}]}`."""
+        return self.from_tensors(decode_general(body, known=self.columns), most_rows=most_rows)
+
+    def _question(self, parse: Callable[[_Body, int], Asked], body: _Body, most_rows: int) -> Question:
         try:
-            instances: list[dict[str, Any]] = json.loads(body)["instances"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise refuse("malformed", f"not a request: {error}") from error
-        if len(instances) > most_rows:
-            raise refuse("too_large", f"{len(instances)} rows; at most {most_rows}")
-        columns = {name: pa.array([one.get(name) for one in instances]) for name in self.columns}
-        missing = sum(column.null_count for column in columns.values())
-        parsed = parse_table(self._parser, pa.record_batch(columns))
-        if parsed.bad:
-            raise refuse("malformed", str(parsed.errors))
-        labels = np.zeros((len(instances), 1), np.float32)
-        return Question(Batch(labels=labels, dense=parsed.dense, keys=parsed.keys, offsets=parsed.offsets), missing)
+            rows, dense, keys, offsets, missing = parse(body, most_rows)
+        except Refused as error:
+            raise self._refusal(error) from None
+        labels = np.zeros((rows, 1), np.float32)  # nobody knows them yet
+        return Question(Batch(labels, dense, keys, offsets), missing)
+
+    def _refusal(self, error: Refused) -> RequestError:
+        reason, message, unknown = error.args
+        if not unknown:
+            return refusal_of(error)
+        return refuse(reason, f"{message}; {suggestion(unknown, self.columns, kind='features')}")
+
+
+def sticky_key(body: bytes) -> str | None:
+    """The `key` beside the instances: requests of the same key go to the same variant. None if there is none."""
+    return json_member(body, "key")

@@ -1,0 +1,76 @@
+// {"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"], "user": null}]}: rows as people write them. A list is
+// several values; null, an empty text, an empty list and a column that is left out are all a missing value.
+#include <algorithm>
+#include <optional>
+
+#include "parser.h"
+#include "requests.h"
+
+namespace clickline {
+
+namespace {
+
+using Kind = JsonValue::Kind;
+
+void feature(JsonReader &json, AskedRows &rows, const Column &column) {
+  const JsonValue value = json.value();
+  if (value.kind != Kind::array) return rows.take(column, value);
+  size_t count = 0;
+  for (bool more = json.first(']'); more; more = json.next(']')) {
+    if (++count > AskedRows::kMostValues)
+      rows.refuse("too_large", quoted(column.name) + " holds more than " + std::to_string(AskedRows::kMostValues) +
+                                   " values");
+    rows.take(column, json.value());
+  }
+}
+
+void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
+  const JsonValue opened = json.value();
+  if (opened.kind != Kind::array)
+    throw Refused("malformed", std::string("\"instances\" must be a list of objects, got ") + described(opened.kind));
+  size_t count = 0;
+  for (bool more = json.first(']'); more; more = json.next(']')) {
+    if (count == most_rows)
+      throw Refused("too_large",
+                    "more than " + std::to_string(most_rows) + " instances; send them in several requests");
+    ++count;
+    const JsonValue instance = json.value();
+    rows.begin();
+    if (instance.kind != Kind::object)
+      rows.refuse("wrong_type", std::string("an instance must be an object of features and values, got ") +
+                                    described(instance.kind));
+    for (bool inside = json.first('}'); inside; inside = json.next('}')) {
+      if (const Column *column = rows.column(json.name())) feature(json, rows, *column);
+      else json.skip();
+    }
+    rows.finish();
+  }
+  if (!count) throw Refused("malformed", "\"instances\" is empty; it must hold at least one instance");
+}
+
+}  // namespace
+
+Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
+  try {
+    JsonReader json(body);
+    if (json.value().kind != Kind::object)
+      throw Refused("malformed", R"(the body must be an object like {"instances": [{"feature": "value"}]})");
+    std::optional<AskedRows> rows;
+    for (bool more = json.first('}'); more; more = json.next('}')) {
+      if (json.name() != "instances") {
+        json.skip();
+        continue;
+      }
+      if (rows) throw Refused("malformed", "\"instances\" is given more than once");
+      rows.emplace(layout_, unused_, std::min(most_rows, count_braces(body)), AskedRows::Form::instances);
+      instances(json, *rows, most_rows);
+    }
+    json.end();
+    if (!rows) throw Refused("malformed", R"(the body has no "instances": {"instances": [{"feature": "value"}]})");
+    return rows->done();
+  } catch (const JsonError &error) {
+    throw Refused("malformed", std::string("the body is no valid JSON: ") + error.what());
+  }
+}
+
+}  // namespace clickline

@@ -1,0 +1,73 @@
+// Rows that somebody waits for. Training skips a bad row and counts it; here it refuses the whole request with what is
+// wrong and where, since nobody must be given a prediction for something else than was asked. Values go through Rows as
+// those of a log do, so the same value has the same key.
+#pragma once
+
+#include <cfloat>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "json.h"
+#include "parsed.h"
+
+namespace clickline {
+
+struct Refused : std::runtime_error {
+  Refused(const char *reason, const std::string &message, std::string_view name = {})
+      : std::runtime_error(message), reason(reason), name(name) {}
+  const char *reason;   // one of those in serve/requests.py
+  std::string name;     // what was called a feature and is none; whoever knows all of them can suggest another
+};
+
+class AskedRows {
+ public:
+  // Of one feature in one row. More than any slot keeps or any dense feature has.
+  static constexpr size_t kMostValues = 65'536;
+  enum class Form { instances, tensors };   // what messages call a row
+
+  // `unused` are columns that may be named but that nothing is read from.
+  AskedRows(const Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form);
+
+  void begin() {
+    ++row_;
+    rows_.begin();
+  }
+  // The column of this name, nullptr if it is an unused one. Of tensors: asked for before the first row.
+  const Column *column(std::string_view name);
+  template <class V>
+  void take(const Column &column, V value) {
+    if (!rows_.take(column, value)) [[unlikely]] refuse_taken(reason_for(value));
+  }
+  void take(const Column &column, const JsonValue &value);
+  void finish() { rows_.finish(); }
+  Parsed done();   // throws Refused if some row is not complete
+
+  [[noreturn]] void refuse(const char *reason, const std::string &what) const;
+
+ private:
+  static const char *reason_for(double v) { return std::fabs(v) <= FLT_MAX ? "wrong_type" : "not_finite"; }
+  static const char *reason_for(std::string_view text);
+  template <class V>
+    requires(std::is_integral_v<V>)
+  static const char *reason_for(V) { return "wrong_type"; }
+  bool categorical(const Column &column) const;
+  [[noreturn]] void refuse_taken(const char *reason);
+  std::string where(size_t row) const;
+
+  const Layout &layout_;
+  const std::vector<std::string> &unused_;
+  const Form form_;
+  Rows rows_;
+  size_t row_ = 0;             // 1 = the first
+  std::vector<size_t> seen_;   // of each column, then of each unused one: the last row that has it
+};
+
+// How many instances there can be at most: a brace for each. Spares counting them before there is room for them.
+size_t count_braces(std::string_view body);
+
+}  // namespace clickline
