@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from clickline.serve import metrics, openapi
+from clickline.serve import metrics, openapi, pages
 from clickline.serve.access_logs import AccessLog
 from clickline.serve.exchanges import Exchange, Found
 from clickline.serve.forms import FORMS, Form
@@ -72,7 +72,7 @@ class Service:
             "status": self._status,
             "openapi": lambda _exchange, _place: json_response(openapi.description()),
             "docs": lambda _exchange, _place: Response(
-                200, openapi.html_page(), content_type=HTML, headers=_FROM_HERE_ONLY
+                200, pages.html_page(), content_type=HTML, headers=_FROM_HERE_ONLY
             ),
         }
 

@@ -67,7 +67,7 @@ class Request:
 class Response:
     """What to answer."""
 
-    __slots__ = ("body", "close", "content_type", "headers", "status")
+    __slots__ = ("body", "content_type", "headers", "status")
 
     def __init__(
         self,
@@ -76,11 +76,8 @@ class Response:
         *,
         content_type: bytes = JSON,
         headers: Headers = (),
-        close: bool = False,
     ) -> None:
         self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
-        self.close = close
-        """Whether nothing more is read from the connection, since it is not known where the next request begins."""
 
 
 class Clock:
@@ -98,10 +95,10 @@ def json_response(value: Any, *, status: int = 200, headers: Headers = ()) -> Re
     return Response(status, encode_json(value), headers=headers)
 
 
-def error_response(error: RequestError, *, close: bool = False, headers: Headers = ()) -> Response:
+def error_response(error: RequestError, *, headers: Headers = ()) -> Response:
     """An error as everybody but the older shapes gets it."""
     body = encode_json({"error": str(error), "reason": error.reason})
-    return Response(error.status, body, headers=retry_headers(error) + headers, close=close)
+    return Response(error.status, body, headers=retry_headers(error) + headers)
 
 
 def retry_headers(error: RequestError) -> Headers:
