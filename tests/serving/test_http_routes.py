@@ -84,6 +84,7 @@ def test_the_older_shapes_tell_errors_in_the_body(client: httpx.Client, verb: st
         ("/v2/models/ctr/versions/new/infer", json.dumps(INFER).encode(), 404, "unknown_version"),
         ("/v2/models/ctr/infer", b"{}", 400, "malformed"),
         ("/nothing", BODY, 404, "unknown_path"),
+        ("/models//predict", BODY, 404, "unknown_path"),
         ("/status", BODY, 405, "wrong_method"),
     ],
 )

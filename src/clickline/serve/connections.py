@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
         self._running: deque[Exchange] = deque()
         self._waiting: deque[Exchange] = deque()
         self._first = b""
-        self._spoken = self._deaf = self._secure = self._eof = self._ending = False
+        self._spoken = self._deaf = self._secure = self._eof = self._ending = self._relayed = False
         self._full = self._paused = self._starting = self._owes_continue = False
         self.deadline = inf
 
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
     def close_if_idle(self) -> None:
         """For the end of the server: requests under way are finished first."""
         busy = self._incoming.begun or self._running or self._waiting or self._ending
-        if self._transport is not None and not busy:
+        if self._transport is not None and not busy and not self._relayed:  # gRPC ends its connections itself
             self._transport.close()
 
     def abort(self) -> None:
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, data: bytes) -> None:
         assert self._transport is not None  # noqa: S101
-        self._deaf = True
+        self._deaf = self._relayed = True
         self.deadline = inf
         if not self._front.relay(self, self._transport, data):
             self._transport.close()

@@ -86,7 +86,7 @@ class Router:
             path = "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
         parts = tuple(path.rstrip("/").split("/"))
         for shape, route in self._by_shape.items():
-            if len(shape) == len(parts) and all(s in ("", p) for s, p in zip(shape, parts, strict=True)):
+            if len(shape) == len(parts) and all(s == p or (p and not s) for s, p in zip(shape, parts, strict=True)):
                 break
         else:
             raise refuse("unknown_path", f"There is nothing at {path[:200]}; /docs lists what there is.")
