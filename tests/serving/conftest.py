@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from raw_http import Talk
 from serving_doubles import Server, serving
 

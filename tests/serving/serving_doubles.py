@@ -179,7 +179,9 @@ def serving(
     **keys: Any,
 ) -> Iterator[Server]:
     """A worker for as long as the `with` lasts. `keys` are those of the configuration."""
-    config = ServeConfig.model_validate({"models": {"ctr": {"store": "none"}}, "grpc": False, "limits": limits or {}} | keys)
+    config = ServeConfig.model_validate(
+        {"models": {"ctr": {"store": "none"}}, "grpc": False, "limits": limits or {}} | keys
+    )
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     port = listener.getsockname()[1]
     counts = Counts(directory / "0.counts")

@@ -1,4 +1,4 @@
-"""`clickline serve` as processes, with a predictor that computes nothing: this file is the command, of parent and worker.
+"""`clickline serve` as processes, with a predictor that computes nothing. This file is the command of both:
 
 python stub_processes.py serve CONFIG READY                the parent
 python stub_processes.py worker DIRECTORY RANK DESCRIPTOR  one worker
@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from serving_doubles import StubPredictor
+
 from clickline.launch.logs import set_up
 from clickline.launch.predictors import serve, worker_main
 from clickline.serve.configuring import ServeConfig
 from clickline.serve.counting import Counts
 from clickline.serve.requests import Question
-from serving_doubles import StubPredictor
 
 
 class SlowPredictor(StubPredictor):

@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
 from raw_http import Talk, get
 from serving_doubles import serving
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-
 from raw_http import Talk, get, post
 from serving_doubles import BODY, PROBABILITY, VERSION, Server, serving
 
@@ -203,10 +202,10 @@ def test_the_access_log_says_how_it_went_and_never_what_was_sent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "clickline.serve.access")
-    secret = "Authorization: Bearer a token nobody may see"
+    shown = "Authorization: Bearer a token nobody may see"
     with serving(tmp_path, access_log=1.0) as server, server.connect() as connection:
         talk = Talk(connection)
-        talk.send(post("/predict?secret=1", BODY, secret), get("/nothing", secret))
+        talk.send(post("/predict?secret=1", BODY, shown), get("/nothing", shown))
         talk.read(), talk.read()
     lines = [json.loads(record.message) for record in caplog.records if record.name == "clickline.serve.access"]
     assert [(one["path"], one["status"], one["rows"], one["version"]) for one in lines] == [

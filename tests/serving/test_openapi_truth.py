@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from serving_doubles import serving
 
 pytestmark = pytest.mark.heavy

@@ -17,11 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
-
-from processes import run
 from serving_doubles import BODY, PROBABILITY
 
 from clickline.durable import alive
+from processes import run
 
 pytestmark = pytest.mark.heavy
 SCRIPT = Path(__file__).with_name("stub_processes.py")

@@ -1,8 +1,8 @@
 """A predictor as processes: one that listens, and workers that inherit its socket; or, for one worker, itself.
 
 The parent binds before anything else and never accepts, so a worker that dies takes only its own connections with it:
-those that still wait to be accepted go to the others. Workers find what they share (configuration, counters, sockets) in a
-private directory, and the token in the environment.
+those that still wait to be accepted go to the others. Workers find what they share (configuration, counters, sockets)
+in a private directory, and the token in the environment.
 
     python -m clickline.launch.predictors DIRECTORY RANK DESCRIPTOR       one worker, started by the parent
 """

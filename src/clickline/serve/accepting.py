@@ -1,8 +1,8 @@
 """New connections, from a listening socket that several workers may share.
 
-Workers would not share evenly by themselves: whoever wakes first takes all that has come. So each tells in a small shared
-file how many connections it has, and one that has more than another lets it go first, for two milliseconds. A worker that
-does not take its turn delays nobody by more than that.
+Workers would not share evenly by themselves: whoever wakes first takes all that has come. So each tells in a small
+shared file how many connections it has, and one that has more than another lets it go first, for two milliseconds. A
+worker that does not take its turn delays nobody by more than that.
 """
 
 from __future__ import annotations
@@ -126,6 +126,6 @@ class Acceptor:
         limit = self._timing.handshake if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(self._make, taken, ssl=self._tls, ssl_handshake_timeout=limit)
-        except (OSError, ssl.SSLError, asyncio.TimeoutError) as error:
+        except (TimeoutError, OSError, ssl.SSLError) as error:
             taken.close()
             self._failed(error)

@@ -1,7 +1,7 @@
 """What every path does. Nothing here waits: predictions are handed to the predictor, which calls back.
 
-A request's version is chosen once, before its body is read, since each version reads features by its own definition; the
-same version then computes. Whatever goes wrong becomes an answer: with its reason where it is known, with 500 and a
+A request's version is chosen once, before its body is read, since each version reads features by its own definition;
+the same version then computes. Whatever goes wrong becomes an answer: with its reason where it is known, with 500 and a
 traceback in our own log where it is a bug.
 """
 
@@ -188,7 +188,9 @@ class Service:
     def _model_metadata(self, _exchange: Exchange, place: Place) -> Response:
         chosen = self._predictor.choose(place.model, version=place.version)
         assert place.model is not None  # noqa: S101
-        return json_response(model_metadata(chosen.loaded.schema, name=place.model, versions=chosen.served.status()["versions"]))
+        return json_response(
+            model_metadata(chosen.loaded.schema, name=place.model, versions=chosen.served.status()["versions"])
+        )
 
     def _metrics(self, _exchange: Exchange, _place: Place) -> Response:
         times = {}

@@ -5,8 +5,8 @@ Requests may come before the answers to earlier ones; some of them are worked on
 wait, nothing more is read.
 
 When something is refused in a way that leaves unclear where the next request begins, the connection ends: the answer
-is sent, our side is closed, and what still comes is thrown away for a moment. Closing at once would make the kernel reset
-the connection, and the client would never see the answer.
+is sent, our side is closed, and what still comes is thrown away for a moment. Closing at once would make the kernel
+reset the connection, and the client would never see the answer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Counters of a worker in a file of doubles that is mapped into memory, so that any worker can add up those of all.
 
-A file holds its own index (which metric and label lies where), and a worker that is started again goes on in the file of
-the one before it: counters never go back. Adding costs well under a microsecond; a lock keeps two threads from adding to
-the same number at once, since Python may switch between reading and writing it.
+A file holds its own index (which metric and label lies where), and a worker that is started again goes on in the file
+of the one before it: counters never go back. Adding costs well under a microsecond; a lock keeps two threads from
+adding to the same number at once, since Python may switch between reading and writing it.
 
 The file begins with a mark and the number of entries, then come the doubles, then the index, one fixed record each:
 an entry is written before it is counted in, so that a reader never sees half of one.
@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def length(self) -> int:
-        """Numbers: one; of a histogram one for each bucket, one for what is above, then the sum of what was observed."""
+        """Numbers: one; of a histogram one for each bucket, one for what is above, then the sum of all."""
         return len(self.buckets) + 2 if self.buckets else 1
 
 

@@ -1,4 +1,4 @@
-"""A request and its answer, from the moment it is whole until its bytes are sent; and how answers come back to the loop.
+"""A request and its answer, from when it is whole until its bytes are sent; and how answers come back to the loop.
 
 Everything here belongs to the loop's thread, except `Exchange.done`, which the threads that compute call. A batch of
 answers wakes the loop once: the first of them rings, the rest are found when it comes.

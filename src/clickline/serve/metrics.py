@@ -1,7 +1,8 @@
 """The page that Prometheus reads: what all workers together have counted.
 
-Every worker keeps its counters in a file of the same directory (`counting`), so whichever of them is asked gives the same
-page. The age of the data is no counter: it is computed when somebody asks, from the versions that this worker serves.
+Every worker keeps its counters in a file of the same directory (`counting`), so whichever of them is asked gives the
+same page. The age of the data is no counter: it is computed when somebody asks, from the versions that this worker
+serves.
 """
 
 from __future__ import annotations

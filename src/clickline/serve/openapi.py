@@ -200,9 +200,7 @@ def _options(route: Route) -> Json:
 
 
 def _head(route: Route, operation: Json) -> Json:
-    responses = {
-        status: {"description": answer["description"]} for status, answer in operation["responses"].items()
-    }
+    responses = {status: {"description": answer["description"]} for status, answer in operation["responses"].items()}
     return {
         **operation,
         "operationId": f"head_{_identifier(route)}",

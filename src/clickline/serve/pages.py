@@ -46,7 +46,8 @@ def _html_operation(path: str, method: str, operation: Json) -> str:
     [content] = list(operation["responses"]["200"]["content"].values())[:1]
     answer = f"<h4>Answer: {_link(content['schema'])}</h4>" if "schema" in content else ""
     return (
-        f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> {escape(operation['summary'])}</summary>"
+        f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> "
+        f"{escape(operation['summary'])}</summary>"
         f"{body}{answer}<table>{answers}</table></details>"
     )
 

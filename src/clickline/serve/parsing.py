@@ -131,7 +131,9 @@ class Incoming:
 
     def _too_large(self, size: int) -> RequestError:
         limit = self._body_limit
-        return refuse("too_large", f"A body of {size} bytes is too large, the limit is {limit}; send fewer rows at once.")
+        return refuse(
+            "too_large", f"A body of {size} bytes is too large, the limit is {limit}; send fewer rows at once."
+        )
 
 
 def _head_too_large() -> RequestError:

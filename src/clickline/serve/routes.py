@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from clickline.serve.requests import RequestError, refuse
+from clickline.serve.requests import refuse
 
 _REMEMBERED = 1024
 _LONGEST_NUMBER = 19
@@ -85,10 +85,8 @@ class Router:
         if path.startswith(("http://", "https://")):  # as sent through a proxy
             path = "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
         parts = tuple(path.rstrip("/").split("/"))
-        for shape, route in self._by_shape.items():
-            if len(shape) == len(parts) and all(s == p or (p and not s) for s, p in zip(shape, parts, strict=True)):
-                break
-        else:
+        route = next((route for shape, route in self._by_shape.items() if _fits(shape, parts)), None)
+        if route is None:
             raise refuse("unknown_path", f"There is nothing at {path[:200]}; /docs lists what there is.")
         named = {
             template[1:-1]: unquote(part)
@@ -99,11 +97,12 @@ class Router:
         return Place(route, named.get("model"), None if version is None else _number(version))
 
 
+def _fits(shape: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    """An empty part of a shape stands for any name."""
+    return len(shape) == len(parts) and all(s == p or (p and not s) for s, p in zip(shape, parts, strict=True))
+
+
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
-        raise unknown_version(text)
+        raise refuse("unknown_version", f"'{text[:40]}' is no version: those are numbers, such as 12.")
     return int(text)
-
-
-def unknown_version(text: str) -> RequestError:
-    return refuse("unknown_version", f"'{text[:40]}' is no version: those are numbers, such as 12.")

@@ -141,11 +141,7 @@ SCHEMAS: Json = {
         {
             "instances": _list(
                 _object(
-                    {
-                        "slots": _list(
-                            _object({"slot_name": _TEXT, "feasigns": _list({"type": ["integer", "string"]})})
-                        )
-                    }
+                    {"slots": _list(_object({"slot_name": _TEXT, "feasigns": _list({"type": ["integer", "string"]})}))}
                 ),
                 minItems=1,
             )

@@ -1,8 +1,8 @@
 """One worker: a loop that reads and writes, a predictor that computes, and their end without losing a request.
 
 To end, a worker takes the connections that have come already, then no more; answers what was asked, telling clients to
-come back elsewhere (`Connection: close`); closes connections that have nothing to say; and gives up what is left when its
-time is over. A second signal ends it at once.
+come back elsewhere (`Connection: close`); closes connections that have nothing to say; and gives up what is left when
+its time is over. A second signal ends it at once.
 """
 
 from __future__ import annotations
