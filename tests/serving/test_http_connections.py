@@ -217,9 +217,12 @@ def test_a_client_that_wants_the_connection_closed_gets_it(talk: Talk) -> None:
 
 def test_an_offer_of_another_protocol_is_left_unanswered(talk: Talk) -> None:
     upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
-    talk.send(post("/predict", BODY, *upgrade), get(LIVE))
+    talk.send(post("/predict", BODY, *upgrade), get(LIVE, *upgrade), get(LIVE))
     assert talk.read().json()["predictions"] == [PROBABILITY]
-    assert talk.read().json() == {"live": True}
+    assert [talk.read().json(), talk.read().json()] == [{"live": True}] * 2
+    for byte in post("/predict", BODY, *upgrade, "Expect: 100-continue"):
+        talk.send(bytes([byte]))
+    assert [talk.read().status, talk.read().status] == [100, 200]
 
 
 def test_a_client_that_has_said_all_gets_its_answers(tmp_path: Path) -> None:

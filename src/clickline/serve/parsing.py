@@ -13,6 +13,7 @@ import httptools
 from clickline.serve.messages import Request
 from clickline.serve.requests import RequestError, refuse
 
+_OFFER = (b"upgrade", b"connection", b"http2-settings", b"expect")
 MOST_HEADERS, LARGEST_HEAD, LONGEST_URL = 100, 32 << 10, 8 << 10
 
 
@@ -38,6 +39,8 @@ class Incoming:
         self._url, self._headers, self._body = b"", dict[bytes, bytes](), list[bytes]()
         self._message = self._head_size = self._body_size = 0
         self._modern = self._keep_alive = True
+        self._has_body = False
+        self._unoffered = b""
         self.begun = self.in_head = False
         """Whether part of a request has come, and whether that is less than its head."""
 
@@ -49,8 +52,9 @@ class Incoming:
                 self._parser.feed_data(data)
                 break
             except httptools.HttpParserUpgrade as upgrade:
-                # To another protocol, which we may leave unanswered. The parser stops, a new one goes on.
-                data = data[upgrade.args[0] :]
+                # An offer to speak another protocol, which we may ignore. The parser stops there; a new one goes on.
+                data = self._unoffered + data[upgrade.args[0] :]
+                self._unoffered = b""
                 self._parser = httptools.HttpRequestParser(self)
             except httptools.HttpParserCallbackError as error:
                 raise self._fault or error.__context__ or error from None
@@ -99,7 +103,8 @@ class Incoming:
             if expected.lower() != b"100-continue":
                 self._stop(RequestError("Expect: only 100-continue can be.", reason="malformed", status=417))
             self._listening.told_to_expect()
-        if length is not None or b"transfer-encoding" in headers:
+        self._has_body = b"transfer-encoding" in headers or (length is not None and int(length) > 0)
+        if self._has_body:
             self._listening.moved_on()
 
     def on_body(self, body: bytes) -> None:
@@ -109,6 +114,9 @@ class Incoming:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
+        if self._has_body and self._parser.should_upgrade():  # the parser leaves it to the other protocol
+            self._unoffered = self._head_without_offer()
+            return
         self.begun = False
         path, _, query = self._url.partition(b"?")
         body = self._body
@@ -123,6 +131,14 @@ class Incoming:
                 modern=self._modern,
             )
         )
+
+    def _head_without_offer(self) -> bytes:
+        """As some clients make the offer with every request, also one with a body: the same without it."""
+        kept = {name: value for name, value in self._headers.items() if name not in _OFFER}
+        if not self._keep_alive:
+            kept[b"connection"] = b"close"
+        lines = [b"%b: %b\r\n" % pair for pair in kept.items()]
+        return b"%b %b HTTP/1.1\r\n%b\r\n" % (self._parser.get_method(), self._url, b"".join(lines))
 
     def _stop(self, error: RequestError) -> NoReturn:
         """The parser wraps what a callback raises, so it is kept aside."""

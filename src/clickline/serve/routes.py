@@ -13,6 +13,8 @@ from clickline.serve.requests import refuse
 
 _REMEMBERED = 1024
 _LONGEST_NUMBER = 19
+_Shape = tuple[str | None, ...]
+"""Parts of a path; None stands for any name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ class Router:
     """Finds routes."""
 
     def __init__(self) -> None:
-        self._by_shape: dict[tuple[str, ...], Route] = {}
+        self._by_shape: dict[_Shape, Route] = {}
         for route in ROUTES:
-            shape = tuple("" if part.startswith("{") else part for part in route.template.split("/"))
+            shape = tuple(None if part.startswith("{") else part for part in route.template.split("/"))
             self._by_shape[shape] = route
         self._known: dict[str, Place] = {}
 
@@ -97,9 +99,8 @@ class Router:
         return Place(route, named.get("model"), None if version is None else _number(version))
 
 
-def _fits(shape: tuple[str, ...], parts: tuple[str, ...]) -> bool:
-    """An empty part of a shape stands for any name."""
-    return len(shape) == len(parts) and all(s == p or (p and not s) for s, p in zip(shape, parts, strict=True))
+def _fits(shape: _Shape, parts: tuple[str, ...]) -> bool:
+    return len(shape) == len(parts) and all(s == p or (s is None and p) for s, p in zip(shape, parts, strict=True))
 
 
 def _number(text: str) -> int:
