@@ -20,22 +20,30 @@ INFER = {"inputs": [{"name": "C1", "datatype": "BYTES", "shape": [2], "data": ["
 ELASTIC = {"instances": [{"slots": [{"slot_name": "C1", "feasigns": [5]}, {"slot_name": "C2", "feasigns": [6]}]}]}
 
 
-def test_predictions_of_people(client: httpx.Client, server: Server) -> None:
+def test_predictions_of_people(client: httpx.Client) -> None:
     said = client.post("/predict", content=BODY).json()
     assert said == {"predictions": [PROBABILITY], "version": VERSION, "model": "ctr", "missing": 0}
     assert client.post("/models/ctr/predict", content=BODY).json() == said
     assert client.post("/predict?anything", content=BODY).json() == said
     assert client.post("/predict", json={"instances": [{"C1": "a"}, {}], "key": "u1"}).json()["missing"] == 5
-    assert server.predictor.asked[-1] == (None, None, "u1")
 
 
 def test_predictions_by_the_open_inference_protocol(client: httpx.Client, server: Server) -> None:
-    said = client.post("/v2/models/ctr/infer", json={**INFER, "id": "x", "parameters": {"key": "u2"}}).json()
+    said = client.post("/v2/models/ctr/infer", json={**INFER, "id": "x"}).json()
     assert (said["model_name"], said["model_version"], said["id"]) == ("ctr", str(VERSION), "x")
     assert (said["outputs"][0]["shape"], said["outputs"][0]["data"]) == ([2, 1], [PROBABILITY] * 2)
-    assert server.predictor.asked[-1] == ("ctr", None, "u2")
     client.post(f"/v2/models/ctr/versions/{VERSION - 1}/infer", json=INFER)
     assert server.predictor.asked[-1] == ("ctr", VERSION - 1, None)
+
+
+def test_keys_are_passed_on_where_a_split_is_sticky(tmp_path: Path) -> None:
+    split = {"main": {"variants": [{"model": "ctr"}], "sticky": True}}
+    keyed = {"instances": [{"C1": "a"}], "key": "u1"}, {**INFER, "parameters": {"key": "u2"}}
+    for splits, keys in (split, ["u1", "u2"]), ({}, [None, None]):
+        with serving(tmp_path, splits=splits) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
+            for path, body in zip(("/predict", "/v2/models/ctr/infer"), keyed, strict=True):
+                assert client.post(path, json=body).status_code == 200
+            assert [key for _, _, key in server.predictor.asked] == keys
 
 
 def test_binary_tensors(client: httpx.Client) -> None:

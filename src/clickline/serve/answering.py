@@ -50,12 +50,13 @@ class Service:
         directory: Path,
         most_rows: int,
         body_limit: int,
+        sticky: bool = False,
         access_share: float = 0.0,
         on_connections: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`directory` holds the counts of all workers."""
+        """`directory` holds the counts of all workers. `sticky`: some split looks at the key of a request."""
         self._predictor, self._counts, self._guard, self._directory = predictor, counts, guard, directory
-        self._most_rows, self._body_limit = most_rows, body_limit
+        self._most_rows, self._body_limit, self._sticky = most_rows, body_limit, sticky
         self._access = AccessLog(access_share)
         self._on_connections = on_connections
         self._router = Router()
@@ -146,7 +147,8 @@ class Service:
         self._counts.count("clickline_requests_total", 1.0, form.protocol)
         body = request.body(limit=self._body_limit)
         asked = exchange.asked = form.open(body, request)
-        chosen = self._predictor.choose(place.model, version=place.version, key=asked.key)
+        key = form.key(asked) if self._sticky else None
+        chosen = self._predictor.choose(place.model, version=place.version, key=key)
         read = partial(form.question, asked, most_rows=self._most_rows)
         question = read(chosen.loaded.reader)
         exchange.rows = len(question.batch)

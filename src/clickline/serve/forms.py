@@ -21,10 +21,10 @@ _CLIENT_ERRORS = range(400, 429)
 class Asked:
     """What is known of a request before its features are read."""
 
-    __slots__ = ("body", "content", "key", "missing")
+    __slots__ = ("body", "content", "missing")
 
-    def __init__(self, body: bytes, *, key: str | int | None = None, content: Any = None) -> None:
-        self.body, self.key, self.content = body, key, content
+    def __init__(self, body: bytes, content: Any = None) -> None:
+        self.body, self.content = body, content
         self.missing = 0
 
 
@@ -32,6 +32,10 @@ class Form(Protocol):
     protocol: str
 
     def open(self, body: bytes, request: Request) -> Asked: ...
+
+    def key(self, asked: Asked) -> str | int | None:
+        """What decides among the variants of a sticky split; only asked for where there is one."""
+
     def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question: ...
     def answer(self, answer: Answer, asked: Asked) -> Response: ...
     def failure(self, error: RequestError, asked: Asked | None) -> Response: ...
@@ -43,7 +47,10 @@ class Plain:
     protocol = "plain"
 
     def open(self, body: bytes, request: Request) -> Asked:
-        return Asked(body, key=sticky_key(body) if b'"key"' in body else None)
+        return Asked(body)
+
+    def key(self, asked: Asked) -> str | int | None:
+        return sticky_key(asked.body)
 
     def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
         return reader.from_json(asked.body, most_rows=most_rows)
@@ -62,9 +69,11 @@ class OpenInference:
 
     def open(self, body: bytes, request: Request) -> Asked:
         length = request.headers.get(b"inference-header-content-length")
-        content = inference_v2.decode(body, None if length is None else _length(length))
-        key = content.parameters.get("key")
-        return Asked(b"", key=key if isinstance(key, str | int) else None, content=content)
+        return Asked(b"", inference_v2.decode(body, None if length is None else _length(length)))
+
+    def key(self, asked: Asked) -> str | int | None:
+        key = asked.content.parameters.get("key")
+        return key if isinstance(key, str | int) else None
 
     def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
         return reader.from_tensors(asked.content.inputs, most_rows=most_rows)
@@ -87,6 +96,9 @@ class Elastic:
     def open(self, body: bytes, request: Request) -> Asked:
         return Asked(body)
 
+    def key(self, asked: Asked) -> str | int | None:
+        return None
+
     def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
         return reader.from_slots(asked.body, most_rows=most_rows)
 
@@ -103,7 +115,10 @@ class General:
     protocol = "general"
 
     def open(self, body: bytes, request: Request) -> Asked:
-        return Asked(body, content=older_shapes.log_id_of(body))
+        return Asked(body, older_shapes.log_id_of(body))
+
+    def key(self, asked: Asked) -> str | int | None:
+        return None
 
     def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
         return reader.from_general(asked.body, most_rows=most_rows)

@@ -112,6 +112,7 @@ class Worker:
             directory=self._directory,
             most_rows=limits.rows,
             body_limit=limits.body,
+            sticky=any(split.sticky for split in self._config.splits.values()),
             access_share=self._config.access_log,
             on_connections=self._balance.tell,
         )
