@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ import pytest
 from serving_doubles import BODY, PROBABILITY
 
 from clickline.durable import alive
+from clickline.errors import PeerError
+from clickline.launch.process import Spec
+from clickline.launch.supervising import Supervisor
 from processes import run
 
 pytestmark = pytest.mark.heavy
@@ -192,3 +195,12 @@ def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (result.returncode, "HOST:PORT" in result.stderr) == (3, True), result.stderr
     result = run("serve", tmp_path, "--name", "")
     assert result.returncode == 3, result.stderr
+
+
+def test_deaths_are_forgotten_of_a_process_that_has_run_for_long_enough(tmp_path: Path) -> None:
+    for forgive, deaths in ((0.0, 3), (LONG, 2)):
+        spec = Spec("short", 0, [sys.executable, "-c", "raise SystemExit(1)"], {}, tmp_path / "log", forgive=forgive)
+        with Supervisor([spec], restarts=1, on_event=lambda _: None) as supervisor:
+            with pytest.raises(PeerError) if forgive else nullcontext():
+                until(lambda s=supervisor: s.poll() or len(s.endings) == 3, "a death")
+            assert len(supervisor.endings) == deaths

@@ -173,10 +173,15 @@ def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
             own = numbers[first : first + metric.length].tolist()
             if own[0] != own[0]:  # a gauge that nobody has set yet
                 continue
-            before = found.setdefault(name, {}).get(label)
-            merge = {"sum": sum, "min": min, "max": max}[metric.merge]
-            found[name][label] = own if before is None else [merge(pair) for pair in zip(before, own, strict=True)]
+            before = found.setdefault(name, {}).get(label, own)
+            found[name][label] = own if before is own else _merged(metric.merge, before, own)
     return found
+
+
+def _merged(how: str, one: list[float], other: list[float]) -> list[float]:
+    if how == "sum":
+        return [a + b for a, b in zip(one, other, strict=True)]
+    return [min(one[0], other[0]) if how == "min" else max(one[0], other[0])]
 
 
 def _index(content: mmap.mmap | bytes) -> Iterator[tuple[str, str, str, int]]:
