@@ -27,6 +27,7 @@ from clickline.cli.output import ReportingGroup
 from clickline.cli.pserver import pserver
 from clickline.cli.publish import publish
 from clickline.cli.rollback import rollback
+from clickline.cli.serve import serve
 from clickline.cli.status import status
 from clickline.cli.train import train
 from clickline.cli.trainer import trainer
@@ -95,6 +96,7 @@ app.command()(build)
 app.command()(transfer)
 app.command()(agent)
 app.add_typer(cube.app, name="cube")
+app.command()(serve)
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
 app.add_typer(rows.app, name="rows")

@@ -8,7 +8,6 @@ envelope, {"success", "message", "data"}, whose codes are strings.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 import math
 from typing import Any, NoReturn
@@ -17,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from clickline.cube.loopbacks import is_loopback
 from clickline.errors import JobError
 from clickline.publish.serving_http import HttpServer
 
@@ -54,13 +54,6 @@ class Guard:
         given = request.headers.get("authorization", "")
         kind, _, token = given.partition(" ")
         return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def json_object(request: Request) -> dict[str, Any]:

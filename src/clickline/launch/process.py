@@ -6,6 +6,7 @@ left behind in its group can be killed without hitting a stranger.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from clickline.errors import PeerError
 from clickline.launch.child import LAUNCHER
@@ -29,12 +31,16 @@ class Spec:
     argv: Sequence[str]
     env: Mapping[str, str]
     """Added to our own environment."""
-    log: Path
-    """stdout and stderr are appended to it."""
+    log: Path | None
+    """stdout and stderr are appended to it; None leaves them with ours."""
     restart: bool = True
     """Whether it may be started again when it dies."""
     spare: bool = False
     """Whether the rest can do without it, as long as there is another of its role."""
+    pass_fds: tuple[int, ...] = ()
+    """Descriptors of ours that it inherits, by the same numbers."""
+    forgive: float = math.inf
+    """When it has run for so many seconds, its earlier deaths are forgotten."""
 
     @property
     def name(self) -> str:
@@ -72,25 +78,33 @@ class Process:
     def start(self) -> None:
         """Run it. Raises PeerError if the program is not there."""
         spec = self.spec
-        spec.log.parent.mkdir(parents=True, exist_ok=True)
-        with spec.log.open("ab") as log:
-            log.write(line("launcher", f"starts {spec.name}").encode())
-            log.flush()
-            self._log_from = log.tell()
-            try:
-                self._popen = subprocess.Popen(  # noqa: S603  (our own argv, no shell)
-                    list(spec.argv),
-                    env={**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl+C is for us, who then stop all in order
-                )
-            except OSError as error:
-                self.enter("failed")
-                raise PeerError(f"{spec.name} cannot be started: {spec.argv[0]}: {error.strerror}") from None
+        if spec.log is None:
+            self._run(None)
+        else:
+            spec.log.parent.mkdir(parents=True, exist_ok=True)
+            with spec.log.open("ab") as log:
+                log.write(line("launcher", f"starts {spec.name}").encode())
+                log.flush()
+                self._log_from = log.tell()
+                self._run(log)
         self.starts += 1
         self.enter("running")
+
+    def _run(self, log: IO[bytes] | None) -> None:
+        spec = self.spec
+        try:
+            self._popen = subprocess.Popen(  # noqa: S603  (our own argv, no shell)
+                list(spec.argv),
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=None if log is None else subprocess.STDOUT,
+                start_new_session=True,  # Ctrl+C is for us, who then stop all in order
+                pass_fds=spec.pass_fds,
+            )
+        except OSError as error:
+            self.enter("failed")
+            raise PeerError(f"{spec.name} cannot be started: {spec.argv[0]}: {error.strerror}") from None
 
     def ended(self) -> int | None:
         """Its return code, once, when it has ended; its group is then gone too, and no zombie is left."""
@@ -120,4 +134,4 @@ class Process:
 
     def last_words(self, lines: int) -> list[str]:
         """The end of its log, no further back than its last start."""
-        return tail(self.spec.log, lines, since=self._log_from)
+        return [] if self.spec.log is None else tail(self.spec.log, lines, since=self._log_from)

@@ -168,6 +168,8 @@ class Supervisor:
                 process.reason = in_words(0)
                 process.enter("done")
                 continue
+            if time.time() - process.since >= process.spec.forgive:
+                process.deaths = 0
             process.deaths += 1
             ending = self._ending(process, code)
             process.reason = ending.reason
@@ -210,7 +212,7 @@ class Supervisor:
             text += [f"  {_clock(ending.time)} {ending.name}, {ending.reason}" for ending in others]
         if first.tail:
             text += [f"last lines of {process.spec.log}:", *(f"  {line}" for line in first.tail)]
-        else:
+        elif process.spec.log is not None:
             text += [f"{process.spec.log} holds nothing from it"]
         self._failure = PeerError("\n".join(text))
         return self._failure

@@ -1,0 +1,221 @@
+"""A predictor as processes: one that listens, and workers that inherit its socket; or, for one worker, itself.
+
+The parent binds before anything else and never accepts, so a worker that dies takes only its own connections with it:
+those that still wait to be accepted go to the others. Workers find what they share (configuration, counters, sockets)
+in a private directory, and the token in the environment.
+
+    python -m clickline.launch.predictors DIRECTORY RANK DESCRIPTOR       one worker, started by the parent
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clickline.cube.states import write_state
+from clickline.errors import ClicklineError, PeerError
+from clickline.launch.child import live_no_longer_than_parent, stopped_by_signals
+from clickline.launch.environment import read_token
+from clickline.launch.local import private_sockets
+from clickline.launch.logs import set_up
+from clickline.launch.process import Spec
+from clickline.launch.supervising import Supervisor
+from clickline.serve.configuring import ServeConfig
+from clickline.serve.counting import Counts
+from clickline.serve.guarding import Guard, tls_context
+from clickline.serve.worker import GRACE, Worker
+
+if TYPE_CHECKING:
+    from clickline.serve.predictors import Predictor
+
+log = logging.getLogger("clickline.serve")
+CONFIG = "serve.json"
+WORKER = (sys.executable, "-m", "clickline.launch.predictors")
+Make = Callable[[ServeConfig, bytes | None, Counts], "Predictor"]
+_BACKLOG = 1024
+_RESTARTS = 20
+_FORGIVE = 5.0
+_LOOK_EVERY = 0.02
+
+
+def make_predictor(config: ServeConfig, token: bytes | None, counts: Counts) -> Predictor:
+    """The real one."""
+    from clickline.serve.predictors import Predictor
+
+    return Predictor.of(config, token=token or b"", counts=counts)
+
+
+def own_token() -> bytes | None:
+    """What the environment holds, if anything. Raises JobError if it is too short to be one."""
+    named = os.environ.get("CLICKLINE_TOKEN") or os.environ.get("CLICKLINE_TOKEN_FILE")
+    return read_token(os.environ) if named else None
+
+
+def serve(
+    config: ServeConfig,
+    *,
+    host: str,
+    port: int,
+    ready: Path | None = None,
+    on_listening: Callable[[str], None] = lambda _: None,
+    make: Make = make_predictor,
+    worker: Sequence[str] = WORKER,
+) -> None:
+    """Serve until a signal comes, then end in order. `ready` is written once there is a version to answer with.
+
+    `make` and `worker` are for tests: what predicts, and the command that runs a worker.
+    """
+    token = own_token()
+    guard, tls = _guarding(config, host=host, token=token)
+    with stopped_by_signals(), private_sockets() as directory:
+        listener = _bind(host, port)
+        try:
+            address = _address(listener, secure=tls is not None)
+            on_listening(address)
+
+            def tell() -> None:
+                log.info("ready at %s", address)
+                if ready is not None:
+                    write_state(ready, {"http": address, "pid": os.getpid()})
+
+            if config.workers == 1:
+                run_worker(config, listener, directory, guard=guard, tls=tls, token=token, on_ready=tell, make=make)
+            else:
+                _run_workers(config, listener, directory, tell=tell, worker=worker)
+        except KeyboardInterrupt:  # being told to stop is how a server ends
+            pass
+        finally:
+            listener.close()
+
+
+def run_worker(
+    config: ServeConfig,
+    listener: socket.socket,
+    directory: Path,
+    *,
+    guard: Guard,
+    tls: ssl.SSLContext | None,
+    token: bytes | None,
+    on_ready: Callable[[], None],
+    rank: int = 0,
+    make: Make = make_predictor,
+) -> None:
+    """A worker, in this process and thread."""
+    counts = Counts(directory / f"{rank}.counts")
+    Worker(
+        config,
+        make(config, token, counts),
+        listener=listener,
+        counts=counts,
+        directory=directory,
+        guard=guard,
+        tls=tls,
+        rank=rank,
+        workers=config.workers,
+        on_ready=on_ready,
+    ).run()
+
+
+def worker_main(arguments: Sequence[str], *, make: Make = make_predictor) -> None:
+    """What a worker process does."""
+    live_no_longer_than_parent()
+    directory, rank, descriptor = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    set_up("serve", rank)
+    with stopped_by_signals():
+        try:
+            config = ServeConfig.model_validate_json((directory / CONFIG).read_bytes())
+            listener = socket.socket(fileno=descriptor)
+            token = own_token()
+            guard, tls = _guarding(config, host=listener.getsockname()[0], token=token)
+            run_worker(
+                config,
+                listener,
+                directory,
+                guard=guard,
+                tls=tls,
+                token=token,
+                on_ready=(directory / f"ready.{rank}").touch,
+                rank=rank,
+                make=make,
+            )
+        except ClicklineError as error:
+            log.error("%s", error)
+            raise SystemExit(error.exit_code) from None
+        except KeyboardInterrupt:
+            pass
+
+
+def _run_workers(
+    config: ServeConfig,
+    listener: socket.socket,
+    directory: Path,
+    *,
+    tell: Callable[[], None],
+    worker: Sequence[str],
+) -> None:
+    (directory / CONFIG).write_text(config.model_dump_json(), encoding="utf-8")
+    specs = [
+        Spec(
+            role="serve",
+            rank=rank,
+            argv=[*worker, str(directory), str(rank), str(listener.fileno())],
+            env={},
+            log=None,
+            spare=True,
+            pass_fds=(listener.fileno(),),
+            forgive=_FORGIVE,
+        )
+        for rank in range(config.workers)
+    ]
+    told = False
+    with Supervisor(specs, restarts=_RESTARTS, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
+        try:
+            while not supervisor.finished():
+                supervisor.poll()
+                if not told and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
+                    told = True
+                    tell()
+                time.sleep(_LOOK_EVERY)
+        finally:
+            listener.close()  # ours first: then what a worker finds waiting at its end is the last there is
+
+
+def _guarding(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[Guard, ssl.SSLContext | None]:
+    tls = config.tls
+    guard = Guard(host=host, token=token, certificates=tls is not None and bool(tls.clients))
+    if tls is None:
+        return guard, None
+    return guard, tls_context(certificate=tls.certificate, key=tls.key, clients=tls.clients or None)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, place = found[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+            listener.listen(_BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise PeerError(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
+    return listener
+
+
+def _address(listener: socket.socket, *, secure: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http{'s' * secure}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+if __name__ == "__main__":
+    worker_main(sys.argv[1:])

@@ -1,0 +1,112 @@
+"""What the connections of a worker have in common: who they are, how long they may take, what they hand requests to.
+
+Deadlines are looked at a few times a second, all in one go; a timer for each request would cost more than the request's
+parsing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from clickline.serve.exchanges import Exchange, Found, Mailbox
+from clickline.serve.messages import Clock, Response
+from clickline.serve.requests import RequestError
+
+LOOK_EVERY = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds."""
+
+    head: float = 10.0
+    """From a request's first byte to the end of its headers; also until a new connection says anything."""
+    body: float = 30.0
+    """From there to its last byte."""
+    idle: float = 75.0
+    """Between an answer and the next request."""
+    writing: float = 30.0
+    """A client that does not read its answers."""
+    linger: float = 2.0
+    """What still comes after a refusal is read for so long, so that the client can read the refusal."""
+    handshake: float = 10.0
+    """TLS."""
+
+
+class Guest(Protocol):
+    """A connection, as far as the front is concerned."""
+
+    deadline: float
+
+    def expire(self) -> None: ...
+    def close_if_idle(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Answering(Protocol):
+    """Who answers requests."""
+
+    def handle(self, exchange: Exchange) -> None: ...
+    def resolve(self, exchange: Exchange, found: Found) -> None: ...
+    def sent(self, exchange: Exchange, response: Response) -> None: ...
+    def refused(self, error: RequestError) -> None: ...
+    def connected(self, connections: int, *, new: bool) -> None: ...
+
+
+class Relaying(Protocol):
+    """Who takes connections that speak HTTP/2."""
+
+    def take(self, transport: asyncio.Transport, first: bytes, *, front: Front, guest: Guest) -> None: ...
+
+
+class Front:
+    """One for each worker. The loop's thread only."""
+
+    def __init__(
+        self,
+        service: Answering,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        body_limit: int,
+        most: int,
+        timing: Timing,
+        relaying: Relaying | None = None,
+    ) -> None:
+        self._service, self._loop, self._relaying = service, loop, relaying
+        self.body_limit, self.most, self.timing = body_limit, most, timing
+        self.handle, self.sent, self.refused = service.handle, service.sent, service.refused
+        self.now = loop.time
+        self.clock = Clock()
+        self.mailbox = Mailbox(loop=loop, resolve=service.resolve)
+        self.guests: set[Guest] = set()
+        self.draining = False
+        self._ticks = 0
+
+    def admit(self, guest: Guest) -> bool:
+        """A new connection; whether there is room for it."""
+        self.guests.add(guest)
+        self._service.connected(len(self.guests), new=True)
+        return len(self.guests) <= self.most
+
+    def forget(self, guest: Guest) -> None:
+        self.guests.discard(guest)
+        self._service.connected(len(self.guests), new=False)
+
+    def relay(self, guest: Guest, transport: asyncio.Transport, first: bytes) -> bool:
+        """Hand a connection over; whether there is somebody who takes it."""
+        if self._relaying is None:
+            return False
+        self._relaying.take(transport, first, front=self, guest=guest)
+        return True
+
+    def look(self) -> None:
+        """At all deadlines, now and from now on."""
+        now = self.now()
+        for guest in [guest for guest in self.guests if guest.deadline < now]:
+            guest.expire()
+        self._ticks += 1
+        if self._ticks % round(1 / LOOK_EVERY) == 0:
+            self.clock.tick()
+        self._loop.call_later(LOOK_EVERY, self.look)

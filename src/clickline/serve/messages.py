@@ -1,0 +1,143 @@
+"""Requests and responses of HTTP/1.1 as plain objects, and the bytes of a response.
+
+One of each is made for every prediction, so they hold what is needed and compute nothing early. Header names are lower
+case bytes, as they come from the parser. A body that was sent compressed is unpacked when somebody wants it, never to
+more than the limit: a few bytes can unpack to gigabytes.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from email.utils import formatdate
+from http import HTTPStatus
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from clickline.serve.requests import RequestError, refuse
+
+JSON, TEXT, HTML = b"application/json", b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
+Headers = tuple[tuple[bytes, bytes], ...]
+_BODILESS = (204, 304)
+_GZIP = zlib.MAX_WBITS | 16
+_STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+encode_json = msgspec.json.Encoder().encode
+
+
+class Request:
+    """One request, whole."""
+
+    __slots__ = ("_body", "headers", "keep_alive", "method", "modern", "path", "query")
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        path: str,
+        query: bytes,
+        headers: dict[bytes, bytes],
+        body: bytes,
+        keep_alive: bool,
+        modern: bool,
+    ) -> None:
+        self.method, self.path, self.query, self.headers = method, path, query, headers
+        self.keep_alive = keep_alive
+        self.modern = modern
+        """HTTP/1.1: connections stay open unless somebody says otherwise."""
+        self._body = body
+
+    def body(self, *, limit: int) -> bytes:
+        """The body as it was before it was compressed."""
+        coding = self.headers.get(b"content-encoding")
+        if coding is None or coding.lower() == b"identity":
+            return self._body
+        if coding.lower() not in (b"gzip", b"x-gzip"):
+            named = coding.decode("latin-1")[:40]
+            raise RequestError(
+                f"Content-Encoding {named} is not understood; send gzip, or the body as it is.",
+                reason="malformed",
+                status=415,
+            )
+        return unzipped(self._body, limit=limit)
+
+
+class Response:
+    """What to answer."""
+
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        *,
+        content_type: bytes = JSON,
+        headers: Headers = (),
+    ) -> None:
+        self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
+
+
+class Clock:
+    """The Date header, made once a second."""
+
+    def __init__(self) -> None:
+        self.header = b""
+        self.tick()
+
+    def tick(self) -> None:
+        self.header = b"Date: " + formatdate(time.time(), usegmt=True).encode() + b"\r\n"
+
+
+def json_response(value: Any, *, status: int = 200, headers: Headers = ()) -> Response:
+    return Response(status, encode_json(value), headers=headers)
+
+
+def error_response(error: RequestError, *, headers: Headers = ()) -> Response:
+    """An error as everybody but the older shapes gets it."""
+    body = encode_json({"error": str(error), "reason": error.reason})
+    return Response(error.status, body, headers=retry_headers(error) + headers)
+
+
+def retry_headers(error: RequestError) -> Headers:
+    """Retry-After in whole seconds, at least one: it has no fractions."""
+    if error.retry_after is None:
+        return ()
+    return ((b"Retry-After", b"%d" % max(1, ceil(error.retry_after))),)
+
+
+def render(response: Response, *, date: bytes, keep_alive: bool, modern: bool = True, head: bool = False) -> bytes:
+    """The bytes to send. With `head`, all but the body, whose length is told nevertheless."""
+    parts = [_STATUS[response.status], date]
+    if response.status not in _BODILESS:
+        parts.append(b"Content-Type: %b\r\nContent-Length: %d\r\n" % (response.content_type, len(response.body)))
+    for name, value in response.headers:
+        parts.append(b"%b: %b\r\n" % (name, value))
+    if not keep_alive:
+        parts.append(b"Connection: close\r\n\r\n")
+    elif not modern:
+        parts.append(b"Connection: keep-alive\r\n\r\n")
+    else:
+        parts.append(b"\r\n")
+    if not head and response.status not in _BODILESS:
+        parts.append(response.body)
+    return b"".join(parts)
+
+
+def unzipped(body: bytes, *, limit: int) -> bytes:
+    """What gzip packed, of one member or several. Raises RequestError if it is damaged, cut off or too large."""
+    found, rest = bytearray(), body
+    while rest:
+        unpacking = zlib.decompressobj(_GZIP)
+        try:
+            found += unpacking.decompress(rest, limit + 1 - len(found))
+        except zlib.error as error:
+            raise refuse("malformed", f"The body says that it is gzip and is not: {error}.") from None
+        if len(found) > limit:
+            raise refuse("too_large", f"The body unpacks to more than {limit} bytes; send fewer rows at once.")
+        if not unpacking.eof:
+            raise refuse("malformed", "The body is gzip that ends too early.")
+        rest = unpacking.unused_data
+    return bytes(found)

@@ -1,0 +1,29 @@
+"""A server with a predictor that computes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_http import Talk
+from serving_doubles import Server, serving
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def talk(server: Server) -> Iterator[Talk]:
+    with server.connect() as connection:
+        yield Talk(connection)
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=20) as made:
+        yield made

@@ -1,0 +1,52 @@
+"""`clickline serve` as processes, with a predictor that computes nothing. This file is the command of both:
+
+python stub_processes.py serve CONFIG READY                the parent
+python stub_processes.py worker DIRECTORY RANK DESCRIPTOR  one worker
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from serving_doubles import StubPredictor
+
+from clickline.launch.logs import set_up
+from clickline.launch.predictors import serve, worker_main
+from clickline.serve.configuring import ServeConfig
+from clickline.serve.counting import Counts
+from clickline.serve.requests import Question
+
+
+class SlowPredictor(StubPredictor):
+    """Takes twenty milliseconds for whatever waits."""
+
+    def submit(self, chosen: Any, question: Question, *, done: Any, timeout: Any = None, again: Any = None) -> None:
+        def late(answer: Any) -> None:
+            time.sleep(0.02)
+            done(answer)
+
+        super().submit(chosen, question, done=late)
+
+
+def make(_config: ServeConfig, _token: bytes | None, counts: Counts) -> Any:
+    return SlowPredictor(counts=counts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "worker":
+        worker_main(sys.argv[2:], make=make)
+    else:
+        set_up("serve", 0)
+        config = ServeConfig.model_validate_json(Path(sys.argv[2]).read_bytes())
+        host, _, port = config.listen.rpartition(":")
+        serve(
+            config,
+            host=host,
+            port=int(port),
+            ready=Path(sys.argv[3]),
+            make=make,
+            worker=[sys.executable, __file__, "worker"],
+        )

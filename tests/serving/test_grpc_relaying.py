@@ -1,0 +1,109 @@
+"""Connections that begin as HTTP/2 does go to the gRPC server's own socket, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from raw_http import Talk, get
+from serving_doubles import serving
+
+from clickline.serve.connections import Connection
+from clickline.serve.fronts import Front, Timing
+from clickline.serve.relaying import Relays
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+@pytest.fixture
+def relaying(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A front whose gRPC server is whoever listens at the path."""
+    path = tmp_path / "grpc.sock"
+    loop = asyncio.new_event_loop()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    class Nobody:
+        def handle(self, exchange: object) -> None: ...
+        def resolve(self, exchange: object, found: object) -> None: ...
+        def sent(self, exchange: object, response: object) -> None: ...
+        def refused(self, error: object) -> None: ...
+        def connected(self, connections: int, *, new: bool) -> None: ...
+
+    async def run() -> None:
+        front = Front(Nobody(), loop=loop, body_limit=1000, most=10, timing=Timing(), relaying=Relays(path))
+        async with await loop.create_server(lambda: Connection(front), sock=listening):
+            await stop.wait()
+        for guest in list(front.guests):
+            guest.abort()
+
+    stop = asyncio.Event()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
+    thread.start()
+    yield listening.getsockname()[1], path
+    loop.call_soon_threadsafe(stop.set)
+    thread.join(20)
+    loop.close()
+
+
+def test_both_directions_pass_and_ends_are_passed_on(relaying: tuple[int, Path]) -> None:
+    port, path = relaying
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(PREFACE[:2])  # even this little is enough to wait for more
+            client.sendall(PREFACE[2:] + b"frames")
+            inner, _ = listener.accept()
+            with closing(inner):
+                inner.settimeout(20)
+                found = b""
+                while len(found) < len(PREFACE) + 6:
+                    found += inner.recv(1000)
+                assert found == PREFACE + b"frames"
+                inner.sendall(b"answer")
+                assert client.recv(1000) == b"answer"
+            assert client.recv(1000) == b""
+
+
+def test_who_does_not_read_slows_the_other_side_down_and_nothing_is_lost(relaying: tuple[int, Path]) -> None:
+    port, path = relaying
+    large = bytes(range(256)) * (4 << 12)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(PREFACE)
+            inner, _ = listener.accept()
+            with closing(inner):
+                inner.settimeout(20)
+                assert inner.recv(1000) == PREFACE
+                sending = threading.Thread(target=inner.sendall, args=(large,))
+                sending.start()
+                found = bytearray()
+                while len(found) < len(large):
+                    found += client.recv(1 << 20)
+                sending.join(20)
+                assert found == large
+
+
+def test_a_server_without_grpc_closes_such_connections(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        with server.connect() as connection:
+            connection.sendall(PREFACE)
+            assert connection.recv(10) == b""
+        with server.connect() as connection:
+            talk = Talk(connection)
+            talk.send(get("/v2/health/live"))
+            assert talk.read().status == 200
+
+
+def test_if_grpc_has_died_the_connection_is_closed(relaying: tuple[int, Path]) -> None:
+    port, _ = relaying
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(PREFACE)
+        assert client.recv(10) == b""
