@@ -1,0 +1,1 @@
+"""Predictions: versions in, probabilities out."""

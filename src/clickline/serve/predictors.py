@@ -1,0 +1,7 @@
+"""Stand-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Predictor = Any
