@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from both_clients import Call, async_call, sync_call
 from predictor_double import PredictorDouble
 
 
@@ -14,3 +15,10 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[PredictorDouble]:
     server = PredictorDouble()
     yield server
     server.stop()
+
+
+@pytest.fixture(params=[sync_call, async_call], ids=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Call:
+    """call(url, method, …, options={…} of the client)"""
+    made: Call = request.param
+    return made

@@ -1,4 +1,4 @@
-"""A predictor behind a real gRPC server: a row's probability is its I1 in hundredths; what it is asked can be watched."""
+"""What a gRPC server asks: a row's probability is its I1 in hundredths, and what is asked can be watched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from clickline.data.batch import Batch
 from clickline.serve.inference_v2 import Tensor
-from clickline.serve.requests import Answer, Question, RequestError, refuse
+from clickline.serve.requests import Answer, Question, refuse
 
 LAYOUTS = {
     "BOOL": "?",
@@ -93,6 +93,3 @@ class AskedDouble:
 
 def _named(name: str) -> Any:
     return SimpleNamespace(name=name, column=None, separator="", size=1)
-
-
-__all__ = ["AskedDouble", "ReaderDouble", "RequestError", "values_of"]

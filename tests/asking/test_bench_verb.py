@@ -37,8 +37,8 @@ def test_figures_as_json(double: PredictorDouble, protocol: str) -> None:
 def test_rows_of_a_file_are_what_is_asked_about(double: PredictorDouble, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("label,I1\n0,41\n1,42\n", encoding="utf-8")
     assert bench(double.url, "--requests", "5", "--file", str(tmp_path / "rows.csv")).exit_code == 0
-    asked = [row for path, _, body in double.asked if path.endswith("/predict") for row in json.loads(body)["instances"]]
-    assert {row["I1"] for row in asked} == {"41", "42"}
+    bodies = [json.loads(body) for path, _, body in double.asked if path.endswith("/predict")]
+    assert {row["I1"] for body in bodies for row in body["instances"]} == {"41", "42"}
 
 
 def test_failures_are_told_by_reason_and_by_the_exit_code(double: PredictorDouble) -> None:

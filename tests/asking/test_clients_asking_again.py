@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from both_clients import Call
 from predictor_double import PredictorDouble, hang_up, refuse, wait
-from test_clients_predicting import Call, call  # noqa: F401  (a fixture)
 
 from clickline import Client, PeerError, RequestError
 from clickline.serve import asking
@@ -19,20 +19,20 @@ def predictions(double: PredictorDouble) -> int:
 
 
 @pytest.mark.parametrize(("status", "reason"), [(429, "overloaded"), (503, "not_ready"), (503, "draining")])
-def test_not_now_is_asked_again(double: PredictorDouble, call: Call, status: int, reason: str) -> None:  # noqa: F811
+def test_not_now_is_asked_again(double: PredictorDouble, call: Call, status: int, reason: str) -> None:
     double.script.extend([refuse(status, reason, Retry_After="0"), refuse(status, reason)])
     assert call(double.url, "predict", {"I1": 3}).probabilities == [0.03]
     assert predictions(double) == 3
 
 
-def test_the_time_that_the_server_names_is_waited(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_the_time_that_the_server_names_is_waited(double: PredictorDouble, call: Call) -> None:
     double.script.append(refuse(429, "overloaded", Retry_After="1"))
     began = time.monotonic()
     call(double.url, "predict", {"I1": 3})
     assert time.monotonic() - began >= 1.0
 
 
-def test_a_time_that_is_too_long_is_not_waited(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_a_time_that_is_too_long_is_not_waited(double: PredictorDouble, call: Call) -> None:
     double.script.append(refuse(503, "draining", Retry_After="60"))
     began = time.monotonic()
     with pytest.raises(RequestError, match="no: draining") as caught:
@@ -41,7 +41,7 @@ def test_a_time_that_is_too_long_is_not_waited(double: PredictorDouble, call: Ca
     assert time.monotonic() - began < 4
 
 
-def test_after_so_many_tries_the_refusal_is_the_answer(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_after_so_many_tries_the_refusal_is_the_answer(double: PredictorDouble, call: Call) -> None:
     double.script.extend([refuse(429, "overloaded")] * 5)
     with pytest.raises(RequestError) as caught:
         call(double.url, "predict", {"I1": 3}, options={"retries": 1})
@@ -49,9 +49,11 @@ def test_after_so_many_tries_the_refusal_is_the_answer(double: PredictorDouble, 
     assert predictions(double) == 2
 
 
-@pytest.mark.parametrize(("status", "reason"), [(400, "malformed"), (404, "unknown_model"), (500, "internal"), (504, "timeout")])
+@pytest.mark.parametrize(
+    ("status", "reason"), [(400, "malformed"), (404, "unknown_model"), (500, "internal"), (504, "timeout")]
+)
 def test_what_would_fail_again_is_not_asked_again(
-    double: PredictorDouble, call: Call, status: int, reason: str  # noqa: F811
+    double: PredictorDouble, call: Call, status: int, reason: str
 ) -> None:
     double.script.append(refuse(status, reason))
     with pytest.raises(RequestError):
@@ -59,13 +61,13 @@ def test_what_would_fail_again_is_not_asked_again(
     assert predictions(double) == 1
 
 
-def test_a_lost_connection_is_replaced(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_a_lost_connection_is_replaced(double: PredictorDouble, call: Call) -> None:
     double.script.extend([hang_up, hang_up])
     assert call(double.url, "predict", {"I1": 3}).probabilities == [0.03]
     assert predictions(double) == 3
 
 
-def test_a_server_that_always_hangs_up_is_given_up(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_a_server_that_always_hangs_up_is_given_up(double: PredictorDouble, call: Call) -> None:
     double.script.extend([hang_up] * 5)
     with pytest.raises(PeerError, match=r"127\.0\.0\.1:\d+: the connection was lost"):
         call(double.url, "predict", {"I1": 3})
@@ -82,14 +84,14 @@ def test_idle_connections_of_a_server_that_came_back_cost_no_try(double: Predict
         assert double.server_address[1] == port
 
 
-def test_nobody_there_says_so(call: Call) -> None:  # noqa: F811
+def test_nobody_there_says_so(call: Call) -> None:
     gone = PredictorDouble()
     gone.stop()
     with pytest.raises(PeerError, match="cannot be reached: Connection refused; is `clickline serve` running"):
         call(gone.url, "predict", {"I1": 3})
 
 
-def test_the_timeout_is_for_all_tries_together(double: PredictorDouble, call: Call) -> None:  # noqa: F811
+def test_the_timeout_is_for_all_tries_together(double: PredictorDouble, call: Call) -> None:
     double.script.extend([wait(1.0)] * 3)
     began = time.monotonic()
     with pytest.raises(PeerError, match=r"no answer within 0\.2 s"):

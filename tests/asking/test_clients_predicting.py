@@ -5,35 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from predictor_double import PredictorDouble, answer_bytes
+from both_clients import Call
+from predictor_double import PredictorDouble, answer_bytes, wait
 
 import clickline
 from clickline import AsyncClient, Client, PeerError, RequestError
-
-Call = Callable[..., Any]
-
-
-def sync_call(url: str, method: str, *arguments: Any, options: dict[str, Any] | None = None, **named: Any) -> Any:
-    with Client(url, **(options or {})) as client:
-        return getattr(client, method)(*arguments, **named)
-
-
-def async_call(url: str, method: str, *arguments: Any, options: dict[str, Any] | None = None, **named: Any) -> Any:
-    async def run() -> Any:
-        async with AsyncClient(url, **(options or {})) as client:
-            return await getattr(client, method)(*arguments, **named)
-
-    return asyncio.run(run())
-
-
-@pytest.fixture(params=[sync_call, async_call], ids=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Call:
-    return request.param
 
 
 def test_rows_are_predicted_with_their_version(double: PredictorDouble, call: Call) -> None:
@@ -104,12 +84,17 @@ def test_the_token_is_shown_and_is_in_no_repr(
     monkeypatch.setenv("CLICKLINE_TOKEN", "of-the-environment")
     call(double.url, "predict", {"I1": 1})
     assert double.asked[-1][1]["Authorization"] == "Bearer of-the-environment"
-    assert "token" not in repr(Client(double.url, token="given-token"))
+    assert "token" not in repr(Client(double.url, token="given-token"))  # noqa: S106
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
-    [("ftp://a", "scheme is 'ftp'"), ("http://a:b", "port is no number"), ("http://", "is no address"), ("http://a?b", "is no")],
+    [
+        ("ftp://a", "scheme is 'ftp'"),
+        ("http://a:b", "port is no number"),
+        ("http://", "is no address"),
+        ("http://a?b", "is no address"),
+    ],
 )
 def test_a_wrong_address_says_what_to_write(url: str, message: str) -> None:
     with pytest.raises(PeerError, match=f"{message}.*http://127.0.0.1:8010"):
@@ -145,9 +130,7 @@ def test_answers_are_read_in_every_framing(double: PredictorDouble, call: Call, 
     ],
     ids=["no http", "other json", "no json", "endless"],
 )
-def test_what_is_no_predictor_is_said_to_be_none(
-    double: PredictorDouble, call: Call, raw: bytes, message: str
-) -> None:
+def test_what_is_no_predictor_is_said_to_be_none(double: PredictorDouble, call: Call, raw: bytes, message: str) -> None:
     double.script.append(answer_bytes(raw))
     with pytest.raises(PeerError, match=message):
         call(double.url, "predict", {"I1": 1})
@@ -205,8 +188,6 @@ def test_tasks_share_an_async_client(double: PredictorDouble) -> None:
 
 
 def test_a_cancelled_task_spoils_no_connection(double: PredictorDouble) -> None:
-    from predictor_double import wait
-
     double.script.append(wait(0.3))
 
     async def run() -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -186,7 +187,7 @@ def other_output() -> Any:
 def test_what_is_wrong_is_said(address: str, make: Any, code: str, reason: str, message: str) -> None:
     found, details, trailing = refused(address, "ModelInfer", make())
     assert (found, trailing["clickline-reason"]) == (code, reason)
-    assert __import__("re").search(message, details)
+    assert re.search(message, details)
 
 
 def test_a_version_that_is_no_number_is_unknown(address: str) -> None:

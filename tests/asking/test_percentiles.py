@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,7 @@ def test_every_time_is_in_one_bucket(times: list[float]) -> None:
     found = buckets(times)
     assert sum(count for _, _, count in found) == len(times)
     assert len(found) <= 20
-    assert all(after[0] == before[1] for before, after in zip(found, found[1:], strict=False))
+    assert all(after[0] == before[1] for before, after in pairwise(found))
 
 
 def test_the_longest_bar_is_the_fullest_bucket() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from typer.testing import CliRunner, Result
 
 from clickline.cli import app
 
+Ask = Callable[..., Result]
 CRITEO = "\t".join(["1", "3", *[""] * 12, "68fd1e64", *[""] * 25])
 
 
 @pytest.fixture
-def ask(double: PredictorDouble):  # type: ignore[no-untyped-def]
+def ask(double: PredictorDouble) -> Ask:
     def run(*arguments: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(app, ["predict", "--url", double.url, *arguments], input=stdin)
 
@@ -26,7 +28,7 @@ def sent(double: PredictorDouble) -> list[dict[str, object]]:
     return [row for path, _, body in double.asked if path.endswith("predict") for row in json.loads(body)["instances"]]
 
 
-def test_a_row_by_its_columns(double: PredictorDouble, ask) -> None:  # type: ignore[no-untyped-def]
+def test_a_row_by_its_columns(double: PredictorDouble, ask: Ask) -> None:
     result = ask("I1=3", "C1=a=b", "tags=x", "tags=y")
     assert result.exit_code == 0, result.output
     assert sent(double) == [{"I1": "3", "C1": "a=b", "tags": ["x", "y"]}]
@@ -34,7 +36,7 @@ def test_a_row_by_its_columns(double: PredictorDouble, ask) -> None:  # type: ig
     assert "I1=3 C1=a=b" in result.stdout
 
 
-def test_rows_as_json(double: PredictorDouble, ask) -> None:  # type: ignore[no-untyped-def]
+def test_rows_as_json(double: PredictorDouble, ask: Ask) -> None:
     result = ask('{"I1": 3}', '{"I1": 4, "C1": null}', "--json")
     assert json.loads(result.stdout) == {
         "model": "ctr",
@@ -49,15 +51,18 @@ FILES = {
     "json": ('{"I1": 3, "C1": "68fd1e64"}\n\n{"I1": 4}\n', [{"I1": 3, "C1": "68fd1e64"}, {"I1": 4}]),
     "criteo": (f"{CRITEO}\n{CRITEO[2:]}\r\n", [{"I1": "3", "C1": "68fd1e64"}] * 2),
     "csv": ('label,I1,C1,other\n0,3,"a,b",z\n1,,c,z\n', [{"I1": "3", "C1": "a,b"}, {"C1": "c"}]),
-    "slots": ("click:1 I1:3 tags:a tags:b\nclick:0 I1:4 C1:x:y\n", [{"I1": "3", "tags": ["a", "b"]}, {"I1": "4", "C1": "x:y"}]),
+    "slots": (
+        "click:1 I1:3 tags:a tags:b\nclick:0 I1:4 C1:x:y\n",
+        [{"I1": "3", "tags": ["a", "b"]}, {"I1": "4", "C1": "x:y"}],
+    ),
     "elasticctr": ("1 0 3:I1 77:C1\n1 1 4:I1 5:9\n", [{"I1": "3", "C1": "77"}, {"I1": "4"}]),
 }
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["found out", "named"])
 @pytest.mark.parametrize("form", FILES)
-def test_a_file_is_taken_apart_by_column(  # type: ignore[no-untyped-def]
-    double: PredictorDouble, ask, tmp_path: Path, form: str, named: bool
+def test_a_file_is_taken_apart_by_column(
+    double: PredictorDouble, ask: Ask, tmp_path: Path, form: str, named: bool
 ) -> None:
     text, rows = FILES[form]
     (tmp_path / "rows").write_text(text, encoding="utf-8", newline="")
@@ -66,12 +71,12 @@ def test_a_file_is_taken_apart_by_column(  # type: ignore[no-untyped-def]
     assert sent(double) == rows
 
 
-def test_standard_input_is_the_same_as_a_file(double: PredictorDouble, ask) -> None:  # type: ignore[no-untyped-def]
+def test_standard_input_is_the_same_as_a_file(double: PredictorDouble, ask: Ask) -> None:
     assert len(json.loads(ask("--json", stdin='{"I1": 3}\n{"I1": 4}\n').stdout)["predictions"]) == 2
     assert len(json.loads(ask("--json", "--file", "-", stdin='{"I1": 3}\n').stdout)["predictions"]) == 1
 
 
-def test_many_rows_go_in_several_requests_and_come_as_lines(double: PredictorDouble, ask) -> None:  # type: ignore[no-untyped-def]
+def test_many_rows_go_in_several_requests_and_come_as_lines(double: PredictorDouble, ask: Ask) -> None:
     text = "".join(json.dumps({"I1": number}) + "\n" for number in range(250))
     result = ask("--batch", "60", stdin=text)
     assert sum(path == "/predict" for path, _, _ in double.asked) == 5
@@ -80,7 +85,7 @@ def test_many_rows_go_in_several_requests_and_come_as_lines(double: PredictorDou
     assert lines[33] == ["34", "0.330000", "7"]
 
 
-def test_versions_that_changed_on_the_way_are_all_told(double: PredictorDouble, ask) -> None:  # type: ignore[no-untyped-def]
+def test_versions_that_changed_on_the_way_are_all_told(double: PredictorDouble, ask: Ask) -> None:
     def switch(_: object) -> bool:
         double.version = 8
         return True
@@ -108,16 +113,19 @@ def test_versions_that_changed_on_the_way_are_all_told(double: PredictorDouble, 
         (["I1=3", "--model", "nothing", "--version", "3"], None, 0, ""),
     ],
 )
-def test_what_is_wrong_is_said(ask, arguments: list[str], stdin: str | None, code: int, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_wrong_is_said(ask: Ask, arguments: list[str], stdin: str | None, code: int, message: str) -> None:
     result = ask(*arguments, stdin=stdin)
     assert result.exit_code == code, result.output
     assert message in " ".join(result.output.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "code"), [(400, "malformed", 4), (413, "too_large", 4), (404, "unknown_model", 8), (500, "internal", 7)]
+    ("status", "reason", "code"),
+    [(400, "malformed", 4), (413, "too_large", 4), (404, "unknown_model", 8), (500, "internal", 7)],
 )
-def test_exit_codes_tell_whose_fault_it_is(double: PredictorDouble, ask, status: int, reason: str, code: int) -> None:  # type: ignore[no-untyped-def]
+def test_exit_codes_tell_whose_fault_it_is(
+    double: PredictorDouble, ask: Ask, status: int, reason: str, code: int
+) -> None:
     double.script.append(refuse(status, reason))
     result = ask("I1=3", "--json")
     assert result.exit_code == code

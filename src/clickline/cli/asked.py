@@ -38,8 +38,7 @@ def asked() -> Iterator[None]:
 
 
 def described(client: Client, model: str | None) -> dict[str, Any]:
-    """What a model says of itself, the default one if none is named; with `model`, its name."""
+    """What a model says of itself, the default one if none is named."""
     from clickline.serve.asking import default_model
 
-    found = client.describe(model or default_model(client.status()))
-    return found
+    return client.describe(model or default_model(client.status()))

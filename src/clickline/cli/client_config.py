@@ -1,4 +1,4 @@
-"""`clickline client-config`: a directory with all that a client of a running predictor needs, and a program that runs."""
+"""`clickline client-config`: a directory with all that a client of a running predictor needs."""
 
 from __future__ import annotations
 

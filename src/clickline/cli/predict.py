@@ -29,7 +29,9 @@ def predict(
     file: Annotated[
         str | None,
         typer.Option(
-            "--file", metavar="FILE|-", help="Rows as JSON lines, or a log as it is; - is standard input.",
+            "--file",
+            metavar="FILE|-",
+            help="Rows as JSON lines, or a log as it is; - is standard input.",
             show_default=False,
         ),
     ] = None,
@@ -57,9 +59,7 @@ def predict(
 
     with connected(url, timeout=timeout) as client, asked():
         rows = _rows(client, row or [], file, form, delimiter, model)
-        answers = (
-            (part, client.predict(part, model=model, version=version, key=key)) for part in batches(rows, batch)
-        )
+        answers = ((part, client.predict(part, model=model, version=version, key=key)) for part in batches(rows, batch))
         if as_json:
             print_json(_as_json(answers))
         else:

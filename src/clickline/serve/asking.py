@@ -209,11 +209,10 @@ def check(reply: Reply) -> None:
     """A RequestError with the server's own words unless the answer is one."""
     if reply.status == 200:
         return
-    said: Any = None
     try:
         said = msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
-        pass  # not from a predictor, but from something in between
+    except msgspec.DecodeError:  # not from a predictor, but from something in between
+        said = None
     said = said if isinstance(said, dict) else {}
     message = said.get("error") or f"HTTP status {reply.status}: {reply.body[:200].decode('utf-8', 'replace')}"
     reason = said.get("reason") or f"http_{reply.status}"

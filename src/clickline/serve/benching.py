@@ -11,7 +11,16 @@ import numpy as np
 
 from clickline.serve.asking import Address, Reply, Requests, infer_path, predict_path
 from clickline.serve.load import Ask, HttpLoad, Load, Tally, Told
-from clickline.serve.payloads import Prediction, Row, binary_body, infer_request, plain_body, read_plain, read_v2, v2_body
+from clickline.serve.payloads import (
+    Prediction,
+    Row,
+    binary_body,
+    infer_request,
+    plain_body,
+    read_plain,
+    read_v2,
+    v2_body,
+)
 from clickline.serve.percentiles import summary
 
 PROTOCOLS = ("json", "v2", "binary", "grpc")
@@ -31,7 +40,7 @@ def measure(
     token: str | None = None,
     tell: Told | None = None,
 ) -> tuple[dict[str, Any], Tally]:
-    """The figures, and every single time. Each request has `per_request` rows, drawn from `rows` with the load's seed."""
+    """The figures, and every single time. Requests have `per_request` rows, drawn from `rows` with the load's seed."""
     parts = _parts(rows, per_request, load.seed)
     if protocol == "grpc":
         from clickline.serve.load_grpc import GrpcLoad
@@ -52,7 +61,9 @@ def _parts(rows: Sequence[Row], size: int, seed: int) -> list[list[Row]]:
 
 def _ask(requests: Requests, protocol: str, rows: list[Row], model: str) -> Ask:
     if protocol == "json":
-        return Ask(requests.post(predict_path(model), plain_body(rows)), len(rows), lambda reply: read_plain(reply.body))
+        return Ask(
+            requests.post(predict_path(model), plain_body(rows)), len(rows), lambda reply: read_plain(reply.body)
+        )
     if protocol == "v2":
         return Ask(requests.post(infer_path(model), v2_body(rows)), len(rows), _read_v2)
     body, head = binary_body(rows)

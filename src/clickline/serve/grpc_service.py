@@ -1,8 +1,8 @@
 """The Open Inference Protocol over gRPC: any client of it can ask a predictor.
 
-Calls run in a few threads, each of which waits for its answer; batching happens behind them, so that few are enough. The
-same reader, the same predictor and the same reasons as over HTTP; a reason becomes a status code and travels in the
-trailing metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the
+Calls run in a few threads, each of which waits for its answer; batching happens behind them, so that few are enough.
+Reader, predictor and reasons are the same as over HTTP; a reason becomes a status code and travels in the trailing
+metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the
 size limit and calls beyond the concurrency limit (RESOURCE_EXHAUSTED both).
 """
 
@@ -172,7 +172,7 @@ class _Service:
     def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
         began = time.perf_counter()
         self._counts.count("clickline_requests_total", label="grpc")
-        key = request.parameters["key"] if "key" in request.parameters else None  # looking it up would add it
+        key = request.parameters.get("key")
         chosen = self._predictor.choose(
             request.model_name or None,
             version=_number(request.model_version),

@@ -121,9 +121,7 @@ class _Line:
 class HttpLoad:
     """One run over HTTP."""
 
-    def __init__(
-        self, address: Address, asks: Sequence[Ask], load: Load, *, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, address: Address, asks: Sequence[Ask], load: Load, *, tls: ssl.SSLContext | None = None) -> None:
         self._address, self._asks, self._load, self._tls = address, asks, load, tls
         self._free: list[_Line] = []
         self._busy: list[_Line] = []

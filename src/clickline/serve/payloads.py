@@ -1,12 +1,13 @@
 """Rows of raw values as the body of a request, in each form that a predictor reads; and predictions out of answers.
 
-A row is a dict of column → value: text, number, boolean, None, or a list of these. A value means the same in every form.
+A row is a dict of column → value: text, number, boolean, None, or a list of these. A value means the same in each form.
 Beware: NaN and infinity are sent as null by the JSON forms, as pandas and numpy have no other way to say "nothing
 there"; the server counts them among the missing.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -137,7 +138,7 @@ def _alike(cells: list[Any], nulls: bool) -> tuple[str, list[Any]]:
 
 def _text(cell: Any) -> str:
     """A value as a log has it, which means the same."""
-    if cell is None or cell != cell:  # NaN is nothing there, too
+    if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
     if isinstance(cell, bool):
         return str(int(cell))
