@@ -14,7 +14,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[PredictorDouble]:
     monkeypatch.delenv("CLICKLINE_TOKEN", raising=False)
     server = PredictorDouble()
     yield server
-    server.stop()
+    server.stop()  # a second time does no harm
 
 
 @pytest.fixture(params=[sync_call, async_call], ids=["sync", "async"])

@@ -6,11 +6,13 @@ A row's probability is its I1 in hundredths, so that a test can tell whose answe
 from __future__ import annotations
 
 import json
+import socket
 import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -41,6 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         with self.server.lock:
             self.server.connections += 1
+            self.server.opened.append(self.connection)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -153,6 +156,7 @@ class PredictorDouble(ThreadingHTTPServer):
         """For the next predictions, one each."""
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.connections, self.version, self.ready = 0, 7, True
+        self.opened: list[socket.socket] = []
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
 
@@ -163,6 +167,9 @@ class PredictorDouble(ThreadingHTTPServer):
     def stop(self) -> None:
         self.shutdown()
         self.server_close()
+        for connection in self.opened:
+            with suppress(OSError):  # its client was first
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
     def handle_error(self, *_: Any) -> None:

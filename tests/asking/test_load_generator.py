@@ -84,6 +84,7 @@ def test_a_stall_is_seen_by_all_that_fell_due_in_it(double: PredictorDouble) -> 
 
 def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
     body = b'{"predictions":[0.5],"version":9,"model":"ctr"}'
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
     double.script.extend(
         [
             lambda _: True,
@@ -91,8 +92,8 @@ def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
             hang_up,
             refuse(503, "draining"),
             refuse(429, "overloaded"),
-            answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body),
-            answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"),
+            answer_bytes(head % len(body) + body),
+            answer_bytes(head % 2 + b"[]"),
         ]
     )
     figures, _ = measure(address_of(double.url), ROWS, Load(requests=20), per_request=4, model="ctr")
@@ -131,7 +132,6 @@ def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: Pr
     thread.start()
     while len(double.asked) < 50:
         time.sleep(0.001)
-    double.script.extend([hang_up] * 4)
     double.stop()
     second = PredictorDouble(port)
     thread.join()

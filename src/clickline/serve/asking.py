@@ -189,7 +189,7 @@ class Replies:
             keep = bool(self._parser.should_keep_alive())
             self._reply = Reply(status, self._headers, b"".join(self._body), keep)
         else:
-            self._headers = {}
+            self._headers, self._headed = {}, False
 
     def _check(self, size: int) -> None:
         if size > MOST_BYTES:

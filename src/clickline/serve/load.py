@@ -164,13 +164,13 @@ class HttpLoad:
         told = began
         while True:
             now = time.perf_counter()
-            over = now >= end or (load.requests is not None and self._issued + len(self._waiting) >= load.requests)
-            if due is not None:
-                while not over and following <= now:
+            if due is None:
+                over = now >= end or self._all_issued()
+            else:
+                while following <= now and following < end and not self._all_issued():
                     self._waiting.append(following)
                     following = next(due)
-                    over = self._issued + len(self._waiting) == load.requests
-                    over = over or following >= end
+                over = following >= end or self._all_issued()
             self._reopen(now)
             self._hand_out(now, over, closed=due is None)
             if over and not self._busy and (not self._waiting or self._down_until > now):
@@ -187,10 +187,13 @@ class HttpLoad:
         self.tally.errors["never_sent"] += len(self._waiting)
         self.tally.errors += Counter()  # drops what is zero
 
+    def _all_issued(self) -> bool:
+        return self._load.requests is not None and self._issued + len(self._waiting) >= self._load.requests
+
     def _hand_out(self, now: float, over: bool, *, closed: bool) -> None:
         while self._free:
             if closed:
-                if over or (self._load.requests is not None and self._issued >= self._load.requests):
+                if over or self._all_issued():
                     return
                 since = time.perf_counter()
             elif self._waiting:

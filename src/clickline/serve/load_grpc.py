@@ -50,7 +50,7 @@ class GrpcLoad:
         if load.requests is None and load.seconds is None:
             raise ValueError("a load needs requests or seconds, or it never ends")
         ready = threading.Barrier(load.connections + 1, action=self._begin)
-        failed: list[Exception] = []
+        failed: list[str] = []
         workers = [
             threading.Thread(target=self._work, args=(number, ready, failed), daemon=True)
             for number in range(load.connections)
@@ -69,7 +69,7 @@ class GrpcLoad:
         self.tally.seconds = time.perf_counter() - self._began
         return self.tally
 
-    def _work(self, number: int, ready: threading.Barrier, failed: list[Exception]) -> None:
+    def _work(self, number: int, ready: threading.Barrier, failed: list[str]) -> None:
         import grpc
 
         from clickline.serve.protos import open_inference_pb2 as messages
@@ -83,7 +83,7 @@ class GrpcLoad:
             try:
                 self._infer(infer, number)
             except Exception as error:
-                failed.append(error)
+                failed.append(f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error))
                 ready.abort()
                 return
             try:
