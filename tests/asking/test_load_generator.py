@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_nobody_there_is_an_error_at_once() -> None:
 
 def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: PredictorDouble) -> None:
     port = double.server_address[1]
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
 
     def run() -> None:
         found.update(measure(address_of(double.url), ROWS, Load(connections=2, seconds=1.5), model="ctr")[0])
@@ -136,7 +137,8 @@ def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: Pr
     second = PredictorDouble(port)
     thread.join()
     second.stop()
-    assert found["failed"] == found["errors"]["connection"] > 0  # type: ignore[index]
+    assert found["errors"]["connection"] in (1, 2)
+    assert set(found["errors"]) <= {"connection", "refused"}
     assert len(second.asked) > 0
 
 

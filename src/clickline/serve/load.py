@@ -171,8 +171,9 @@ class HttpLoad:
                     self._waiting.append(following)
                     following = next(due)
                 over = following >= end or self._all_issued()
-            self._reopen(now)
-            self._hand_out(now, over, closed=due is None)
+            if not over or self._waiting:
+                self._reopen(now)
+            self._hand_out(over, closed=due is None)
             if over and not self._busy and (not self._waiting or self._down_until > now):
                 break
             if now - told >= _TELL_EVERY:
@@ -190,7 +191,7 @@ class HttpLoad:
     def _all_issued(self) -> bool:
         return self._load.requests is not None and self._issued + len(self._waiting) >= self._load.requests
 
-    def _hand_out(self, now: float, over: bool, *, closed: bool) -> None:
+    def _hand_out(self, over: bool, *, closed: bool) -> None:
         while self._free:
             if closed:
                 if over or self._all_issued():
@@ -205,7 +206,7 @@ class HttpLoad:
             try:
                 line.send(self._asks[self._issued % len(self._asks)], since)
             except OSError:
-                self._drop(line, "connection", now)
+                self._drop(line, "connection")
             self._issued += 1
 
     def _wait(self, now: float, until: float) -> None:
@@ -216,7 +217,7 @@ class HttpLoad:
             try:
                 reply = line.receive()
             except (OSError, LostConnection):
-                self._drop(line, "connection", now)
+                self._drop(line, "connection")
                 continue
             if reply is not None:
                 self._take(line, reply)
@@ -237,14 +238,14 @@ class HttpLoad:
         except PeerError:
             self.tally.errors["no_prediction"] += 1
 
-    def _drop(self, line: _Line, reason: str, now: float) -> None:
+    def _drop(self, line: _Line, reason: str) -> None:
         line.socket.close()
         self._busy.remove(line)
         self.tally.errors[reason] += 1
 
     def _drop_late(self, now: float) -> None:
         for line in [line for line in self._busy if now - line.sent > self._load.timeout]:
-            self._drop(line, "timeout", now)
+            self._drop(line, "timeout")
 
     def _reopen(self, now: float) -> None:
         """Connections that were closed are replaced; a server that is away is given a moment."""
@@ -253,4 +254,4 @@ class HttpLoad:
                 self._free.append(_Line(self._address, self._load.timeout, self._tls))
             except OSError:
                 self._down_until = now + _PAUSE
-                self.tally.errors["connection"] += 1
+                self.tally.errors["refused"] += 1  # who would have asked now has no answer

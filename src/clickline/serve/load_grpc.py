@@ -14,8 +14,6 @@ from clickline.serve.load import Load, Tally, Told
 from clickline.serve.payloads import Prediction
 
 if TYPE_CHECKING:
-    import ssl
-
     from clickline.serve.asking import Address
 
 _SERVICE = "/inference.GRPCInferenceService/"
@@ -33,10 +31,9 @@ class GrpcLoad:
         load: Load,
         *,
         token: str | None = None,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
-        if tls is not None or address.secure:
-            raise PeerError("the load generator speaks gRPC without TLS only; measure through http://, or use json")
+        if address.secure:
+            raise PeerError("the load generator speaks gRPC without TLS only; measure another --protocol over https")
         self._address, self._asks, self._load = address, asks, load
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         self._lock = threading.Lock()
@@ -83,7 +80,8 @@ class GrpcLoad:
             try:
                 self._infer(infer, number)
             except Exception as error:
-                failed.append(f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error))
+                said = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
+                failed.append(said)
                 ready.abort()
                 return
             try:
@@ -109,12 +107,18 @@ class GrpcLoad:
             except grpc.RpcError as error:
                 said = dict(error.trailing_metadata() or ())
                 reason = said.get("clickline-reason", error.code().name.lower())
-                with self._lock:
-                    self.tally.errors[str(reason)] += 1
+                self._failed(str(reason))
+                continue
+            except (IndexError, ValueError):
+                self._failed("no_prediction")
                 continue
             seconds = time.perf_counter() - since
             with self._lock:
                 self.tally.answered(prediction, seconds, self._asks[number % len(self._asks)][1])
+
+    def _failed(self, reason: str) -> None:
+        with self._lock:
+            self.tally.errors[reason] += 1
 
     def _next(self) -> tuple[int, float] | None:
         """Number of the next request, and when it is due; a free worker takes it, and may be late for it."""
