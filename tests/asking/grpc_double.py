@@ -74,10 +74,8 @@ class AskedDouble:
         self.keys.append(key)
         schema = SimpleNamespace(format="criteo", labels=("label",), slots=(_named("C1"),), dense=(_named("I1"),))
         loaded = SimpleNamespace(reader=self.reader, version=self.version, schema=schema)
-        return SimpleNamespace(loaded=loaded, model="ctr", tag="b" if key is not None else "")
-
-    def versions(self, _model: str) -> list[int]:
-        return [6, 7]
+        served = SimpleNamespace(status=lambda: {"versions": [6, 7]})
+        return SimpleNamespace(loaded=loaded, model="ctr", tag="b" if key is not None else "", served=served)
 
     def ask(self, chosen: Any, question: Question, timeout: float | None = None, *, again: Any = None) -> Answer:
         self.timeouts.append(timeout)

@@ -56,6 +56,7 @@ def test_the_older_client_reads_the_older_files(double: PredictorDouble, client:
     assert api.read_slots_conf(client / "slot.conf") == 0
     api.add_slot(api.add_instance(), "C1", [5])
     assert api.inference()["predictions"] == [{"prob0": 0.75, "prob1": 0.25}]
+    api.close()
 
 
 def test_a_predictor_by_its_address_and_a_sample_from_a_log(double: PredictorDouble, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def refused(address: str, name: str, request: Any, **options: Any) -> tuple[str,
 def test_a_client_from_elsewhere_infers(client: triton.InferenceServerClient, asked: AskedDouble) -> None:
     inputs = [tensor("I1", np.array([3, 25], np.int64), "INT64"), tensor("C1", [b"68fd1e64", b"\xff\x00"], "BYTES")]
     result = client.infer("ctr", inputs, request_id="one", outputs=[triton.InferRequestedOutput("probability")])
-    assert result.as_numpy("probability").tolist() == pytest.approx(np.array([[0.03], [0.25]], np.float32).tolist())
+    assert result.as_numpy("probability") == pytest.approx(np.array([[0.03], [0.25]]))
     response = result.get_response()
     assert (response.id, response.model_name, response.model_version) == ("one", "ctr", "7")
     assert response.parameters["version"].int64_param == 7
@@ -173,7 +173,7 @@ def other_output() -> Any:
     ("make", "code", "reason", "message"),
     [
         (wrong_field, "INVALID_ARGUMENT", "wrong_type", "belong in int64_contents, not fp32_contents"),
-        (out_of_range, "INVALID_ARGUMENT", "wrong_type", "input 'C1'.*300"),
+        (out_of_range, "INVALID_ARGUMENT", "wrong_type", "'C1' is INT8, which cannot hold 300"),
         (unknown_type, "INVALID_ARGUMENT", "wrong_type", "FP16 as raw"),
         (too_few_raw, "INVALID_ARGUMENT", "malformed", "2 inputs, but 1 raw_input_contents"),
         (both_ways, "INVALID_ARGUMENT", "malformed", "all in one way"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from clickline.serve.older_client import ElasticCTRAPI
 
 
 @pytest.fixture
-def api(double: PredictorDouble, tmp_path: Path) -> ElasticCTRAPI:
+def api(double: PredictorDouble, tmp_path: Path) -> Iterator[ElasticCTRAPI]:
     (tmp_path / "slot.conf").write_text("0\n1\n\n2\n", encoding="utf-8")
     made = ElasticCTRAPI("127.0.0.1", str(double.server_address[1]))
     assert made.read_slots_conf(tmp_path / "slot.conf") == 0
-    return made
+    yield made
+    made.close()
 
 
 def slots(double: PredictorDouble) -> list[dict[str, list[int]]]:
@@ -59,6 +61,7 @@ def test_without_a_conf_all_instances_name_the_same_slots(double: PredictorDoubl
     api.add_slot(api.add_instance(), "a", [1])
     api.add_slot(api.add_instance(), "b", [2])
     api.inference()
+    api.close()
     assert slots(double) == [{"a": [1], "b": [0]}, {"a": [0], "b": [2]}]
 
 

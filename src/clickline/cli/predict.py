@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from clickline.cli.asked import ModelName, Url, asked, connected
-from clickline.cli.output import AsJson, print_json, results, say
+from clickline.cli.output import AsJson, print_json, results
 
 if TYPE_CHECKING:
     from clickline.serve.payloads import Prediction
@@ -119,7 +119,7 @@ def _show(answers: Iterable[tuple[list[Any], Prediction]]) -> None:
         if lines or number > _MOST_IN_A_TABLE:
             lines = True
             for cells in shown:
-                say("\t".join((cells[0], cells[2], cells[3])))
+                typer.echo("\t".join((cells[0], cells[2], cells[3])))  # rich would make spaces of the tabs
             shown = []
     if not lines:
         variants = any(cells[4] for cells in shown)

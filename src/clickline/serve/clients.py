@@ -8,6 +8,7 @@ nobody to ask, or no answer in time.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
@@ -73,7 +74,7 @@ class Asking:
         return self._requests.post(infer_path(model, version), v2_body(rows_of(rows)))
 
     def _unreachable(self, error: OSError) -> LostConnection:
-        said = error.strerror or error
+        said = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # asyncio has words of its own
         return LostConnection(f"{self.address} cannot be reached: {said}; is `clickline serve` running?")
 
     def _lost(self, error: Exception) -> LostConnection:

@@ -167,7 +167,7 @@ class _Service:
     def _model_metadata(self, request: Any, _context: Any) -> Any:
         chosen = self._predictor.choose(request.name or None, version=_number(request.version))
         name = request.name or chosen.model
-        return metadata_of(model_metadata(chosen.loaded, name, self._predictor.versions(chosen.model)))
+        return metadata_of(model_metadata(chosen.loaded, name, chosen.served.status()["versions"]))
 
     def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
         began = time.perf_counter()

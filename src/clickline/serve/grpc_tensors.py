@@ -31,6 +31,9 @@ _CONTENTS = {
 }
 """By datatype: the field that holds its values, and how they lie in memory. FP16 has no field and is sent raw."""
 
+_SENT_AS = {"<i1": "<i4", "<i2": "<i4", "<u1": "<u4", "<u2": "<u4"}
+"""What travels in a wider field."""
+
 
 def tensors_of(request: Any) -> list[Tensor]:
     """The inputs of a ModelInferRequest."""
@@ -64,10 +67,12 @@ def _raw(tensor: Any) -> memoryview:
     values = getattr(tensor.contents, field)
     if not layout:
         return memoryview(b"".join(struct.pack("<I", len(value)) + value for value in values))
-    try:
-        return memoryview(np.array(values, layout).tobytes())
-    except OverflowError as error:
-        raise refuse("wrong_type", f"input '{tensor.name}': {error}") from None
+    wide = np.array(values, _SENT_AS.get(layout, layout))
+    narrow = wide.astype(layout)
+    if layout in _SENT_AS and not np.array_equal(narrow, wide):
+        out = wide[narrow != wide][0]
+        raise refuse("wrong_type", f"input '{tensor.name}' is {tensor.datatype}, which cannot hold {out}")
+    return memoryview(narrow.tobytes())
 
 
 def answer_of(answer: Answer, request: Any) -> Any:
