@@ -113,7 +113,8 @@ def _show(answers: Iterable[tuple[list[Any], Prediction]]) -> None:
     lines = False
     number = 0
     for part, one in answers:
-        for row, probability in zip(part, one.probabilities, strict=True):
+        probabilities: list[Any] = list(one.probabilities)
+        for row, probability in zip(part, probabilities, strict=True):
             number += 1
             shown.append((str(number), _features(row), _text(probability), str(one.version), one.variant))
         if lines or number > _MOST_IN_A_TABLE:

@@ -145,7 +145,8 @@ class Replies:
     def _start(self) -> None:
         self._headers: dict[bytes, bytes] = {}
         self._body: list[bytes] = []
-        self._size, self._reply = 0, None
+        self._size = 0
+        self._reply: Reply | None = None
         self.begun = self._headed = False
 
     def feed(self, data: bytes) -> Reply | None:
@@ -159,7 +160,7 @@ class Replies:
             raise error.__context__ or error from None
         except httptools.HttpParserError as error:
             raise PeerError(f"what answers is no HTTP server: {error}") from None
-        reply: Reply | None = self._reply
+        reply = self._reply
         if reply is not None:
             self._start()
         return reply

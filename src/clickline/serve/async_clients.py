@@ -107,6 +107,7 @@ class AsyncClient(Asking):
 
     async def _exchange(self, request: bytes, patience: Patience) -> Reply:
         while True:
+            line: _Line
             try:
                 line, idle = self._idle.pop(), True
             except IndexError:

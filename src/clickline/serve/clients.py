@@ -172,6 +172,7 @@ class Client(Asking):
 
     def _exchange(self, request: bytes, patience: Patience) -> Reply:
         while True:
+            line: _Line
             try:
                 line, idle = self._idle.pop(), True
             except IndexError:

@@ -36,7 +36,7 @@ def read_rows(
     the server can say what it does not know.
     """
     numbered = ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, 1))
-    kept = ((number, line) for number, line in numbered if line.strip())
+    kept: Iterator[tuple[int, str]] = ((number, line) for number, line in numbered if line.strip())
     first = next(kept, None)
     if first is None:
         return

@@ -1,9 +1,9 @@
 """open_inference_pb2.py and .pyi, made from open_inference.proto: python -m clickline.serve.protos.generating
 
-Two things in it are changed. The messages are put into a pool of their own: protobuf's common one refuses two files that
-define the same names, and every other implementation of the protocol defines these, so `import tritonclient.grpc` beside
-it would fail. And the check is taken out that refuses any protobuf older than the generator's: what is generated is a
-descriptor, which older ones read as well, and programs beside us may need an older one.
+Two things in it are changed. The messages are put into a pool of their own: protobuf's common one refuses two files
+that define the same names, and every other implementation of the protocol defines these, so `import tritonclient.grpc`
+beside it would fail. And the check is taken out that refuses any protobuf older than the generator's: what is generated
+is a descriptor, which older ones read as well, and programs beside us may need an older one.
 """
 
 from __future__ import annotations
