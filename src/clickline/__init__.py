@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from clickline.errors import VersionError as VersionError
     from clickline.launch.clusters import train_job as train_job
     from clickline.models.base import Model as Model
+    from clickline.serve.async_clients import AsyncClient as AsyncClient
+    from clickline.serve.clients import Client as Client
+    from clickline.serve.payloads import Prediction as Prediction
+    from clickline.serve.requests import RequestError as RequestError
 
 try:
     __version__ = version("clickline")
@@ -37,6 +41,10 @@ _EXPORTS = {
     "Model": "clickline.models.base",
     "Reader": "clickline.data.readers",
     "train_job": "clickline.launch.clusters",
+    "Client": "clickline.serve.clients",
+    "AsyncClient": "clickline.serve.async_clients",
+    "Prediction": "clickline.serve.payloads",
+    "RequestError": "clickline.serve.requests",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",
     "DataError": "clickline.errors",

@@ -79,7 +79,9 @@ def test_extras_and_requirements_are_those_of_the_project() -> None:
         if extra in doctor.EXTRAS
     }
     assert declared == {extra: package for extra, (package, _) in doctor.EXTRAS.items()}
-    required = {line.partition(">")[0].replace("pyyaml", "yaml").replace("-", "_") for line in project["dependencies"]}
+    imported_as = {"pyyaml": "yaml", "grpcio": "grpc", "protobuf": "google.protobuf"}
+    names = [line.partition(">")[0] for line in project["dependencies"]]
+    required = {imported_as.get(name, name.replace("-", "_")) for name in names}
     # typer and rich have brought us here.
     assert required - {"typer", "rich"} == set(doctor.REQUIRED)
     assert doctor_verb is doctor.doctor

@@ -13,8 +13,10 @@ from clickline.config.job import Job
 from clickline.config.reading import read_job
 
 NAMES = [
+    "AsyncClient",
     "CheckpointError",
     "ClicklineError",
+    "Client",
     "DataError",
     "Job",
     "JobError",
@@ -22,7 +24,9 @@ NAMES = [
     "Model",
     "ModelError",
     "PeerError",
+    "Prediction",
     "Reader",
+    "RequestError",
     "VersionError",
     "__version__",
     "read_job",

@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import checkpoint, cube, data, importing, rows, versions
+from clickline.cli import bench, checkpoint, cube, data, importing, rows, versions
 from clickline.cli.agent import agent
 from clickline.cli.build import build
 from clickline.cli.capacity import capacity
+from clickline.cli.client_config import client_config
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
 from clickline.cli.evaluate import evaluate
@@ -24,6 +25,7 @@ from clickline.cli.explain import explain
 from clickline.cli.fileserver import fileserver
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
+from clickline.cli.predict import predict
 from clickline.cli.pserver import pserver
 from clickline.cli.publish import publish
 from clickline.cli.rollback import rollback
@@ -97,6 +99,9 @@ app.command()(transfer)
 app.command()(agent)
 app.add_typer(cube.app, name="cube")
 app.command()(serve)
+app.command()(predict)
+app.add_typer(bench.app, name="bench")
+app.command("client-config")(client_config)
 data.app.add_typer(importing.app, name="import")
 app.add_typer(data.app, name="data")
 app.add_typer(rows.app, name="rows")

@@ -1,0 +1,203 @@
+"""The Open Inference Protocol over gRPC: any client of it can ask a predictor.
+
+Calls run in a few threads, each of which waits for its answer; batching happens behind them, so that few are enough.
+Reader, predictor and reasons are the same as over HTTP; a reason becomes a status code and travels in the trailing
+metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the
+size limit and calls beyond the concurrency limit (RESOURCE_EXHAUSTED both).
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+
+from clickline.errors import PeerError
+from clickline.serve.grpc_tensors import answer_of, metadata_of, tensors_of
+from clickline.serve.inference_v2 import model_metadata, server_metadata
+from clickline.serve.protos import open_inference_pb2 as messages
+from clickline.serve.requests import Counting, NoCounts, Question, RequestError, refuse
+
+if TYPE_CHECKING:
+    from clickline.serve.configuring import Limits
+    from clickline.serve.predictors import Predictor
+    from clickline.serve.reading import FeatureReader
+
+SERVICE = "inference.GRPCInferenceService"
+_THREADS = 16
+_HEAD = 64 * 1024
+"""Bytes of a call's metadata."""
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    404: grpc.StatusCode.NOT_FOUND,
+    405: grpc.StatusCode.UNIMPLEMENTED,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_log = logging.getLogger(__name__)
+
+
+class GrpcServer:
+    """A server that runs. `address` is where: for port 0, the port that it got."""
+
+    def __init__(self, server: grpc.Server, address: str) -> None:
+        self._server, self.address = server, address
+
+    def stop(self, grace: float) -> None:
+        """Take no new calls, let those that run finish within `grace` seconds, then end the rest."""
+        self._server.stop(grace).wait()
+
+
+def start_grpc(
+    predictor: Predictor,
+    address: str,
+    *,
+    token: bytes | None = None,
+    limits: Limits,
+    counts: Counting | None = None,
+) -> GrpcServer:
+    """Serve on a unix socket (a path) or HOST:PORT. With a token, every call but those of health must show it."""
+    service = _Service(predictor, token, limits, counts or NoCounts())
+    options = [
+        ("grpc.max_receive_message_length", limits.body),
+        ("grpc.max_send_message_length", -1),  # answers are smaller than what was asked
+        ("grpc.max_metadata_size", _HEAD),
+        ("grpc.so_reuseport", 0),  # an address that is taken is an error, not a share of somebody else's calls
+        ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes can unpack to gigabytes
+    ]
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="grpc")
+    server = grpc.server(pool, options=options, maximum_concurrent_rpcs=limits.queue + _THREADS)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, service.handlers()),))
+    unix = "/" in address
+    try:
+        port = server.add_insecure_port(f"unix:{address}" if unix else address)
+    except RuntimeError as error:
+        raise PeerError(f"gRPC cannot listen on {address}: {error}") from None
+    server.start()
+    return GrpcServer(server, address if unix else f"{address.rpartition(':')[0]}:{port}")
+
+
+class _Service:
+    def __init__(self, predictor: Predictor, token: bytes | None, limits: Limits, counts: Counting) -> None:
+        self._predictor, self._limits, self._counts = predictor, limits, counts
+        self._shown = None if token is None else b"Bearer " + token
+
+    def handlers(self) -> dict[str, Any]:
+        """By name of the call."""
+        calls: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+            "ServerLive": (self._server_live, False),
+            "ServerReady": (self._server_ready, False),
+            "ModelReady": (self._model_ready, False),
+            "ServerMetadata": (self._server_metadata, True),
+            "ModelMetadata": (self._model_metadata, True),
+            "ModelInfer": (self._model_infer, True),
+        }
+        return {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._guarded(call, guarded),
+                request_deserializer=getattr(messages, f"{name}Request").FromString,
+                response_serializer=getattr(messages, f"{name}Response").SerializeToString,
+            )
+            for name, (call, guarded) in calls.items()
+        }
+
+    def _guarded(self, call: Callable[[Any, Any], Any], guarded: bool) -> Callable[[Any, Any], Any]:
+        """The call with its token checked and its errors turned into status codes."""
+
+        def run(request: Any, context: grpc.ServicerContext) -> Any:
+            try:
+                if guarded:
+                    self._check_token(context)
+                return call(request, context)
+            except RequestError as error:
+                self._refuse(error, context)
+            except Exception:
+                _log.exception("a gRPC call failed")
+                self._refuse(refuse("internal", "the server failed; its log says how"), context)
+
+        return run
+
+    def _check_token(self, context: grpc.ServicerContext) -> None:
+        if self._shown is None:
+            return
+        shown = next((value for name, value in context.invocation_metadata() if name == "authorization"), "")
+        if not hmac.compare_digest(shown.encode() if isinstance(shown, str) else shown, self._shown):
+            raise refuse("unauthorised", "the call shows no token, or a wrong one: metadata authorization: Bearer …")
+
+    def _refuse(self, error: RequestError, context: grpc.ServicerContext) -> NoReturn:
+        self._counts.count("clickline_failures_total", label=error.reason)
+        said = [("clickline-reason", error.reason)]
+        if error.retry_after is not None:
+            said.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
+        context.set_trailing_metadata(said)
+        context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
+        raise AssertionError("abort raises")
+
+    def _server_live(self, _request: Any, _context: Any) -> Any:
+        return messages.ServerLiveResponse(live=True)
+
+    def _server_ready(self, _request: Any, _context: Any) -> Any:
+        return messages.ServerReadyResponse(ready=self._predictor.ready())
+
+    def _model_ready(self, request: Any, _context: Any) -> Any:
+        try:
+            self._predictor.choose(request.name or None, version=_number(request.version))
+        except RequestError as error:
+            if error.reason != "not_ready":
+                raise
+            return messages.ModelReadyResponse(ready=False)
+        return messages.ModelReadyResponse(ready=True)
+
+    def _server_metadata(self, _request: Any, _context: Any) -> Any:
+        said = server_metadata()
+        return messages.ServerMetadataResponse(
+            name=said["name"], version=said["version"], extensions=said.get("extensions", ())
+        )
+
+    def _model_metadata(self, request: Any, _context: Any) -> Any:
+        chosen = self._predictor.choose(request.name or None, version=_number(request.version))
+        name = request.name or chosen.model
+        return metadata_of(model_metadata(chosen.loaded, name, chosen.served.status()["versions"]))
+
+    def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
+        began = time.perf_counter()
+        self._counts.count("clickline_requests_total", label="grpc")
+        key = request.parameters.get("key")
+        chosen = self._predictor.choose(
+            request.model_name or None,
+            version=_number(request.model_version),
+            key=None if key is None else str(getattr(key, key.WhichOneof("parameter_choice") or "string_param")),
+        )
+        tensors = tensors_of(request)
+
+        def read(reader: FeatureReader) -> Question:
+            return reader.from_tensors(tensors, most_rows=self._limits.rows)
+
+        question = read(chosen.loaded.reader)
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label="read")
+        answer = self._predictor.ask(chosen, question, timeout=self._time_left(context), again=read)
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label="total")
+        return answer_of(answer, request)
+
+    def _time_left(self, context: grpc.ServicerContext) -> float:
+        """Seconds: what the caller still waits, but no more than the server's own limit."""
+        left = context.time_remaining()
+        return self._limits.timeout if left is None else min(self._limits.timeout, left)
+
+
+def _number(version: str) -> int | None:
+    if not version:
+        return None
+    if not (version.isascii() and version.isdigit() and len(version) < 19):
+        raise refuse("unknown_version", f"'{version[:40]}' is no version: they are numbers")
+    return int(version)

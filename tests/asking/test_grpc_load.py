@@ -1,0 +1,62 @@
+"""Load over gRPC: both loops, errors by reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from grpc_double import AskedDouble
+
+from clickline import PeerError
+from clickline.serve.asking import address_of
+from clickline.serve.benching import measure
+from clickline.serve.configuring import Limits
+from clickline.serve.grpc_service import start_grpc
+from clickline.serve.load import Load
+from clickline.serve.requests import refuse
+
+ROWS = [{"I1": number, "C1": "a"} for number in range(20)]
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[AskedDouble, str]]:
+    asked = AskedDouble()
+    server = start_grpc(asked, "127.0.0.1:0", limits=Limits())
+    yield asked, server.address
+    server.stop(0)
+
+
+@pytest.mark.parametrize("rate", [None, 200.0])
+def test_both_loops(served: tuple[AskedDouble, str], rate: float | None) -> None:
+    load = Load(connections=3, requests=60, rate=rate)
+    figures, tally = measure(address_of(served[1]), ROWS, load, protocol="grpc", per_request=4, model="ctr")
+    assert (figures["requests"], figures["failed"], figures["versions"]) == (60, 0, {"7": 60})
+    assert tally.rows == 240
+    assert len(served[0].timeouts) == 63
+
+
+def test_it_ends_after_its_seconds(served: tuple[AskedDouble, str]) -> None:
+    load = Load(connections=2, seconds=0.3)
+    figures, _ = measure(address_of(served[1]), ROWS, load, protocol="grpc", model="ctr")
+    assert 0.3 <= figures["seconds"] < 2
+    assert figures["requests"] > 5
+
+
+def test_errors_are_counted_by_reason(served: tuple[AskedDouble, str]) -> None:
+    asked, address = served
+    answered = asked.ask
+
+    def sometimes(*arguments: object, **named: object) -> object:
+        if len(asked.timeouts) == 4:
+            asked.timeouts.append(None)
+            raise refuse("overloaded", "no", 1.0)
+        return answered(*arguments, **named)  # type: ignore[arg-type]
+
+    asked.ask = sometimes  # type: ignore[method-assign,assignment]
+    figures, _ = measure(address_of(address), ROWS, Load(requests=10), protocol="grpc", model="ctr")
+    assert figures["errors"] == {"overloaded": 1}
+
+
+def test_nobody_there_is_an_error(served: tuple[AskedDouble, str]) -> None:
+    with pytest.raises(PeerError, match="does not answer over gRPC"):
+        measure(address_of("127.0.0.1:1"), ROWS, Load(requests=1, timeout=2.0), protocol="grpc", model="ctr")
