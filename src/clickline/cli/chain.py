@@ -24,6 +24,7 @@ DEMO = {"name": "demo", "model.hidden": "[64, 32]", "train.epochs": 2, "train.lo
 CLUSTER = {"cluster.pservers": 2, "cluster.trainers": 2}
 """Where a job does not say how many."""
 _CHANGES_NOTHING = ("name", "output", "threads", "checkpoint", "cluster")
+_NOR_IN_TRAIN = ("epochs", "log_every", "tensorboard")
 
 
 def demo_data(state: Path, rows: int, watcher: Watcher) -> tuple[Path, float]:
@@ -80,7 +81,7 @@ class Training:
 def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
     """Train, or go on training, or find that all is done."""
     from clickline.errors import CheckpointError
-    from clickline.launch.clusters import train_job
+    from clickline.launch.clusters import JOB_FILE, train_job
     from clickline.train import checkpoints
     from clickline.train.resuming import check_same_job
 
@@ -102,23 +103,28 @@ def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
         watcher.say(f"going on with {directory} from step {found[-1].step:,} (--fresh starts over)")
         how = "resumed"
     result = train_job(job, resume=bool(found), fresh=fresh, watcher=watcher)
+    # As launchers leave it: to go on with, whatever --set and files it came from.
+    (directory / JOB_FILE).write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
     return Training(how, directory, result.checkpoint, result.rows, result.seconds, result.test)
 
 
 def _finished(directory: Path, job: Job, newest: Checkpoint) -> Training | None:
-    """What the run came to, if it went to its end with this very job."""
+    """What the run came to, if it went to its end with this very job, or beyond."""
     try:
         found = json.loads((directory / "result.json").read_text(encoding="utf-8"))
         checkpoint = Path(found["checkpoint"])
-        done = found["steps"] == newest.step and checkpoint.is_dir()
+        then = newest.manifest["job"]
+        done = found["steps"] == newest.step and checkpoint.is_dir() and job.train.epochs <= then["train"]["epochs"]
         training = Training("kept", directory, checkpoint, found["rows"], found["seconds"], found["test"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return training if done and _essence(newest.manifest["job"]) == _essence(job.model_dump(mode="json")) else None
+    return training if done and _essence(then) == _essence(job.model_dump(mode="json")) else None
 
 
 def _essence(job: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in job.items() if key not in _CHANGES_NOTHING}
+    """What makes a run another one."""
+    train = {key: value for key, value in job["train"].items() if key not in _NOR_IN_TRAIN}
+    return {**{key: value for key, value in job.items() if key not in _CHANGES_NOTHING}, "train": train}
 
 
 def publish(training: Training, store: Store, watcher: Watcher) -> Manifest:

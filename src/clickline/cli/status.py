@@ -32,7 +32,7 @@ def status(
         str | None,
         typer.Argument(
             metavar="[RUN|JOB|STATE]",
-            help="A run's directory or job file, or a suite's state directory; the suite or newest run in runs if none.",
+            help="A run's directory or job file, or a suite's state directory; what is in runs if none.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again each second, until it finishes.")] = False,

@@ -32,14 +32,17 @@ def show(facts: dict[str, Any]) -> None:
     say("Try, in another terminal:", style="bold")
     for line in suggestions(facts):
         say(f"  {line}")
-    say(f"Ctrl+C, or clickline down {_state(facts)}".rstrip() + f", stops it; clickline up goes on from {facts['state']}.")
+    say(
+        f"Ctrl+C, or clickline down {_state(facts)}".rstrip()
+        + f", stops it; clickline up goes on from {facts['state']}."
+    )
 
 
 def suggestions(facts: dict[str, Any]) -> Iterator[str]:
     """Commands that work as they stand."""
     features = next((one["features"] for one in facts["samples"] if one["features"]), {})
     few = dict(list(features.items())[:3])
-    token = "" if facts["open"] else f"-H \"Authorization: Bearer $(cat {shlex.quote(facts['token_file'])})\" "
+    token = "" if facts["open"] else f'-H "Authorization: Bearer $(cat {shlex.quote(facts["token_file"])})" '
     body = json.dumps({"instances": [few]}, ensure_ascii=False)
     yield f"curl -s {facts['http']}/predict {token}-d {shlex.quote(body)}"
     shown = "" if facts["open"] else f"CLICKLINE_TOKEN=$(cat {shlex.quote(facts['token_file'])}) "

@@ -27,6 +27,7 @@ _READY = "/v2/health/ready"
 _PATIENCE = 3.0
 _AGAIN = 1.0
 WELL = "well"
+_GONE: tuple[str, dict[str, Any]] = ("its supervisor is gone", {})
 
 
 def examine(state: Path) -> dict[str, Any] | None:
@@ -56,8 +57,8 @@ def _look(state: Path) -> dict[str, Any] | None:
     up = is_up(state)
     components = [dict(one) for one in told.get("components", ())]
     with ThreadPoolExecutor(max(1, len(components))) as threads:
-        token = _token(told) if up else ""
-        answers = list(threads.map(lambda one: _asked(one, token) if up else ("its supervisor is gone", {}), components))
+        token = _token(told)
+        answers = list(threads.map(lambda one: _asked(one, token) if up else _GONE, components))
     found: dict[str, Any] = {**told, "up": up, "version": None, "rolling": None, "problem": ""}
     for one, (health, answer) in zip(components, answers, strict=True):
         one["health"], one["version"] = health, _version(one["role"], answer)
@@ -93,7 +94,7 @@ def _asked(one: Mapping[str, Any], token: str) -> tuple[str, dict[str, Any]]:
     except (httpx.HTTPError, ValueError) as error:
         return f"does not answer: {type(error).__name__}", {}
     if not isinstance(said, dict):
-        return f"answers {str(said):.40}", {}
+        return f"answers {said!s:.40}", {}
     if not ready:
         return "not ready: no complete version", said
     if answer.status_code >= 400:
