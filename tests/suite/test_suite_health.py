@@ -37,15 +37,12 @@ class Parts(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers = dict(WELL)
-        self.tokens: list[str] = []
 
 
 class Handler(BaseHTTPRequestHandler):
     server: Parts
 
     def do_GET(self) -> None:
-        if "Authorization" in self.headers:
-            self.server.tokens.append(f"{self.path} {self.headers['Authorization']}")
         code, answer = self.server.answers.get(self.path, (404, {}))
         self.send_response(code)
         self.end_headers()
@@ -80,9 +77,8 @@ def write(state: Path, parts: Parts, **changed: Any) -> None:
         }
         for role in ("fileserver", "transfer", "cube", "agent", "predictor")
     ]
-    (state / "secret").write_text("token of the suite\n")
     facts = {"pid": os.getpid(), "started": 0.0, "phase": "serving", "http": "http://…", "model": "ctr"}
-    write_suite(state, {**facts, "token_file": str(state / "secret"), "components": components})
+    write_suite(state, {**facts, "components": components})
 
 
 def test_a_suite_that_is_well(tmp_path: Path, parts: Parts) -> None:
@@ -103,7 +99,6 @@ def test_a_suite_that_is_well(tmp_path: Path, parts: Parts) -> None:
         assert done.returncode == 0, done.stderr
         for word in ("version 7 in service", "fileserver.0", "transfer.0", "agent.0", "cube.0", "predictor.0", "well"):
             assert word in done.stdout
-    assert set(parts.tokens) == {"/predictor/status Bearer token of the suite"}  # nobody else is shown it
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Asking:
     def __init__(self, suite: Suite, *, label: str) -> None:
         self._suite, self._label = suite, label
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {suite.token}"}
+        headers = {"Content-Type": "application/json"}
         self._http = httpx.Client(trust_env=False, timeout=_TRY_FOR, limits=limits, headers=headers)
 
     def __enter__(self) -> Asking:
@@ -66,11 +66,6 @@ class Asking:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
-
-    def open_to_all(self) -> bool:
-        """Whether it answers who shows no token."""
-        with httpx.Client(trust_env=False, timeout=_TRY_FOR) as client:
-            return client.get(f"{self._suite.http}/v2/models/{self._suite.model}").status_code != 401
 
     def ask(self, instances: Sequence[dict[str, Any]]) -> Answer:
         """Predictions for a few rows; tried again while nobody answers, or for as long as it is told to wait."""

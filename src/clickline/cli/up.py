@@ -159,7 +159,6 @@ class _Call:
             "files": suite.files,
             "transfer": suite.cube.url,
             "token_file": str(suite.facts()["token_file"]),
-            "open": asking.open_to_all(),
             "components": suite.facts()["components"],
             "served": None,
         }

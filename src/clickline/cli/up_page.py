@@ -42,14 +42,12 @@ def suggestions(facts: dict[str, Any]) -> Iterator[str]:
     """Commands that work as they stand."""
     features = next((one["features"] for one in facts["samples"] if one["features"]), {})
     few = dict(list(features.items())[:3])
-    token = "" if facts["open"] else f'-H "Authorization: Bearer $(cat {shlex.quote(facts["token_file"])})" '
     body = json.dumps({"instances": [few]}, ensure_ascii=False)
-    yield f"curl -s {facts['http']}/predict {token}-d {shlex.quote(body)}"
-    shown = "" if facts["open"] else f"CLICKLINE_TOKEN=$(cat {shlex.quote(facts['token_file'])}) "
+    yield f"curl -s {facts['http']}/predict -d {shlex.quote(body)}"
     url = "" if facts["http"].endswith(":8010") else f" --url {facts['http']}"
-    yield f"{shown}clickline predict {shlex.quote(json.dumps(few, ensure_ascii=False))}{url}"
+    yield f"clickline predict {shlex.quote(json.dumps(few, ensure_ascii=False))}{url}"
     yield f"clickline status {_state(facts)}".rstrip()
-    yield f"{shown}clickline bench serve {facts['http']}"
+    yield f"clickline bench serve {facts['http']}"
     yield f"clickline train {shlex.quote(facts['run'])}/job.json --resume --set train.epochs=3"
     yield f"clickline publish {shlex.quote(facts['run'])} --to {shlex.quote(facts['store'])}   # served a moment later"
 

@@ -57,8 +57,7 @@ def _look(state: Path) -> dict[str, Any] | None:
     up = is_up(state)
     components = [dict(one) for one in told.get("components", ())]
     with ThreadPoolExecutor(max(1, len(components))) as threads:
-        token = _token(told)
-        answers = list(threads.map(lambda one: _asked(one, token) if up else _GONE, components))
+        answers = list(threads.map(lambda one: _asked(one) if up else _GONE, components))
     found: dict[str, Any] = {**told, "up": up, "version": None, "rolling": None, "problem": ""}
     for one, (health, answer) in zip(components, answers, strict=True):
         one["health"], one["version"] = health, _version(one["role"], answer)
@@ -71,15 +70,7 @@ def _look(state: Path) -> dict[str, Any] | None:
     return {**found, "components": components}
 
 
-def _token(told: Mapping[str, Any]) -> str:
-    """The suite's token, if we may read it: a predictor may tell its status to nobody else."""
-    try:
-        return Path(told.get("token_file") or "").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
-
-
-def _asked(one: Mapping[str, Any], token: str) -> tuple[str, dict[str, Any]]:
+def _asked(one: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Its health in words, and what it answered."""
     if one["state"] != "running":
         return f"{one['state']}: {one['reason']}" if one["reason"] else str(one["state"]), {}
@@ -87,8 +78,7 @@ def _asked(one: Mapping[str, Any], token: str) -> tuple[str, dict[str, Any]]:
         return "does not answer yet", {}
     try:
         with httpx.Client(trust_env=False, timeout=_PATIENCE) as client:
-            shown = {"Authorization": f"Bearer {token}"} if token and one["role"] == "predictor" else {}
-            answer = client.get(one["address"] + _PATHS[one["role"]], headers=shown)
+            answer = client.get(one["address"] + _PATHS[one["role"]])
             ready = one["role"] != "predictor" or client.get(one["address"] + _READY).status_code == 200
         said = answer.json()
     except (httpx.HTTPError, ValueError) as error:

@@ -193,15 +193,16 @@ class Suite:
         addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
         arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
         arguments += ["--listen", f"{HOST}:{_free_port(self._port)}", "--workers", str(self._workers)]
-        return self._spec("predictor", "serve", arguments, token=self.token)
+        # What it keeps for its workers is gone with the sockets, also when it is killed.
+        return self._spec("predictor", "serve", arguments, token=self.token, TMPDIR=str(self.cube.sockets))
 
-    def _spec(self, role: str, verb: str, arguments: list[str], *, token: str) -> Spec:
+    def _spec(self, role: str, verb: str, arguments: list[str], *, token: str, **env: str) -> Spec:
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.0", {})}
         return Spec(
             role=role,
             rank=0,
             argv=[sys.executable, "-m", "clickline", verb, *arguments, "--ready-file", str(self._ready(role))],
-            env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **own},
+            env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
             log=self._log(role, 0),
         )
 
