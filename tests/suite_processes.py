@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -85,13 +84,18 @@ def run_beside(directory: Path, *arguments: str | Path) -> subprocess.CompletedP
     )
 
 
+def lives(pid: int | None) -> bool:
+    """Dead is also who waits to be reaped by somebody."""
+    try:
+        return pid is not None and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
 def assert_nothing_left(directory: Path, told: Mapping[str, Any], *, state: str = "runs") -> None:
     """No process, no port, no sockets, no temporary file, no secret."""
     for one in told["components"]:
-        with suppress(ProcessLookupError):
-            os.kill(one["pid"], 0)
-            status = Path(f"/proc/{one['pid']}/status").read_text()
-            assert "\nState:\tZ" in status, f"{one['name']} lives"  # dead, if nobody has reaped it yet
+        assert not lives(one["pid"]), f"{one['name']} lives"
         if one["address"]:
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", urlsplit(one["address"]).port or 0)) != 0, one["name"]

@@ -6,66 +6,80 @@ import json
 import os
 import re
 import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from cube_processes import eventually
+from pages import ROOT, Reader, shell_blocks
 from processes import run
-from suite_processes import assert_nothing_left, going_up, run_beside
+from suite_processes import assert_nothing_left, going_up, lives, run_beside
 
-ROWS = ("--rows", "20000")
-COMPONENTS = {"fileserver": 1, "cube": 4, "agent": 4, "transfer": 1, "predictor": 1}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `up` is called again and again; the tests below go on from each other."""
-    return tmp_path_factory.mktemp("up")
+ROWS = ("--rows", "20000", "--set", "checkpoint.every_steps=5")
+PARTS = {"fileserver": 1, "cube": 4, "agent": 4, "transfer": 1, "predictor": 1}
 
 
-@pytest.fixture(scope="module")
-def first(place: Path) -> dict[str, Any]:
-    """A first `up` is stopped while it trains; a second one goes on from there and ends when all is shown."""
-    with going_up(place, *ROWS, "--set", "checkpoint.every_steps=5") as up:
+@pytest.mark.heavy
+def test_up_and_down_and_up_again(tmp_path: Path) -> None:
+    """One long way, since each of its steps goes on from the state that the one before has left."""
+    _stopped_while_it_trains(tmp_path)
+    first = _resumed_and_measured(tmp_path)
+    _killed_while_it_serves(tmp_path)
+    _quick_start(tmp_path, first)
+
+
+def _stopped_while_it_trains(place: Path) -> None:
+    with going_up(place, *ROWS) as up:
         up.await_phase("training")
-        checkpoints = up.state / "demo" / "checkpoints"
-        up.await_this(lambda: any(checkpoints.glob("step-*")), what="a checkpoint")
-        training = run_beside(place, "status")
-        assert "clickline up is training" in training.stdout, training.stderr
+        up.await_this(lambda: any(up.state.glob("demo/checkpoints/step-*")), what="a checkpoint")
+        status = run_beside(place, "status")
+        assert "clickline up is training" in status.stdout, status.stderr
         told = up.told()
         down = run_beside(place, "down")
         assert (down.returncode, "stopped" in down.stdout) == (0, True), down.stderr
         assert up.process.wait(30) == 130
-        assert_nothing_left(place, told)
-    done = run_beside(place, "up", *ROWS, "--set", "checkpoint.every_steps=5", "--once", "--json")
+    assert_nothing_left(place, told)
+
+
+def _resumed_and_measured(place: Path) -> dict[str, Any]:
+    done = run_beside(place, "up", *ROWS, "--once", "--json")
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@pytest.mark.heavy
-def test_up_goes_from_raw_rows_to_predictions(place: Path, first: dict[str, Any]) -> None:
-    assert first["training"] == "resumed"
-    assert (first["version"], first["kind"], first["model"]) == (1, "base", "ctr")
-    assert 0.7 < first["test"]["auc"] < first["best_auc"] < 0.9
-    served = first["served"]
-    assert (served["rows"], served["versions"]) == (4000, [1])
-    assert served["auc"] == pytest.approx(first["test"]["auc"], abs=1e-6)
-    assert first["trained_auc"] == pytest.approx(first["test"]["auc"], abs=1e-12)
-    assert len(first["samples"]) == 5
-    for one in first["samples"]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["training"] == "resumed"
+    assert (found["version"], found["kind"], found["model"]) == (1, "base", "ctr")
+    assert 0.7 < found["test"]["auc"] < found["best_auc"] < 0.9
+    assert (found["served"]["rows"], found["served"]["versions"]) == (4000, [1])
+    assert found["served"]["auc"] == pytest.approx(found["test"]["auc"], abs=1e-5)
+    assert found["trained_auc"] == found["test"]["auc"]
+    assert len(found["samples"]) == 5
+    for one in found["samples"]:
         assert 0 < one["probability"] < 1
         assert (one["version"], "C1" in one["features"]) == (1, True)
-    roles = [one["role"] for one in first["components"]]
-    assert {role: roles.count(role) for role in roles} == COMPONENTS
-    assert_nothing_left(place, first)
+    assert Counter(one["role"] for one in found["components"]) == PARTS
+    assert_nothing_left(place, found)
+    return found
 
 
-@pytest.mark.heavy
-def test_up_again_serves_what_is_there_and_new_versions_as_they_come(place: Path, first: dict[str, Any]) -> None:
-    with going_up(place, *ROWS, "--set", "checkpoint.every_steps=5") as up:
+def _killed_while_it_serves(place: Path) -> None:
+    with going_up(place, *ROWS) as up:
+        told = up.await_phase("serving")
+        os.kill(up.process.pid, signal.SIGKILL)
+        up.process.wait()
+        eventually(lambda: not any(lives(one["pid"]) for one in told["components"]), what="all children gone")
+    status = run_beside(place, "status")
+    assert (status.returncode, "is gone without having stopped it" in " ".join(status.stdout.split())) == (1, True)
+    assert Path(told["sockets"]).is_dir()
+
+
+def _quick_start(place: Path, first: dict[str, Any]) -> None:
+    """The commands of the README, with a look at what else there is to see; then nothing is left, nor was before."""
+    (make,), commands = shell_blocks("README.md", heading="Quick start")
+    assert make == "make up"
+    assert re.search(r"^up: .*\n\t\$\(BIN\)/clickline up$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    reader = Reader(place)
+    with going_up(place, *ROWS) as up:
         told = up.await_phase("serving")
         up.await_page()
         page, progress = up.out.read_text(), up.err.read_text()
@@ -74,46 +88,38 @@ def test_up_again_serves_what_is_there_and_new_versions_as_they_come(place: Path
         assert f"test AUC through the server  {first['served']['auc']:.4f}" in page
         assert f"best that this data allows   {first['best_auc']:.4f}" in page
         assert "\x1b" not in page
-        well = run_beside(place, "status")
-        assert well.returncode == 0, well.stdout
-        assert all(f"{role}.0" in well.stdout for role in COMPONENTS)
         second = run_beside(place, "up", *ROWS)
         assert (second.returncode, "a suite is up in runs already" in second.stderr) == (7, True)
+        _kill_a_server(place, told)
 
-        victim = next(one for one in told["components"] if one["role"] == "cube")
-        os.kill(victim["pid"], signal.SIGKILL)
-        up.await_this(lambda: "cube.0 is back" in up.err.read_text(), what="the server's return")
-        eventually(lambda: run_beside(place, "status").returncode == 0, what="all well again")
-        states = json.loads(run_beside(place, "status", "--json").stdout)["components"]
-        assert next(one for one in states if one["name"] == victim["name"])["restarts"] == 1
-
-        more = ("train", "runs/demo/job.json", "--resume", "--set", "train.epochs=3", "--json")
-        assert run_beside(place, *more).returncode == 0
-        published = run_beside(place, "publish", "runs/demo", "--to", "runs/versions", "--json")
-        assert json.loads(published.stdout)["version"] == 2, published.stderr
-        sample = {"instances": [first["samples"][0]["features"]]}
-
-        def version() -> int:
-            return httpx.post(f"{told['http']}/predict", json=sample).json()["version"]
-
-        eventually(lambda: version() == 2, what="version 2 served")
+        reader.url = told["http"]
+        ask, predict, status, train, publish, again, down = commands
+        answer = json.loads(reader.types(ask))
+        assert (len(answer["predictions"]), answer["version"]) == (1, 1)
+        assert f"{answer['predictions'][0]:.4f}" in reader.types(predict)
+        shown = reader.types(status)
+        assert all(f"{role}.0" in shown for role in PARTS)
+        reader.types(train)
+        assert "version 2 (" in reader.types(publish)
+        assert again == predict
+        eventually(lambda: json.loads(reader.types(f"{again} --json"))["versions"] == [2], what="version 2 served")
         up.await_this(lambda: "version 2 is in service, after 1" in up.err.read_text(), what="its announcement")
         told = up.told()
-        up.process.kill()  # its children notice
-        up.process.wait()
-        alive = [one["pid"] for one in told["components"]]
-        eventually(lambda: not any(_lives(pid) for pid in alive), what="all children gone")
-    assert run_beside(place, "status").returncode == 1
-    down = run_beside(place, "down")
-    assert (down.returncode, "sockets in" in down.stdout) == (0, True)
+        assert "stopped" in reader.types(down)
+        assert up.process.wait(30) == 0
     assert_nothing_left(place, told)
 
 
-def _lives(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
+def _kill_a_server(place: Path, told: dict[str, Any]) -> None:
+    victim = next(one for one in told["components"] if one["role"] == "cube")
+    os.kill(victim["pid"], signal.SIGKILL)
+
+    def mended() -> bool:
+        found = json.loads(run_beside(place, "status", "--json").stdout)
+        restarts = {one["name"]: one["restarts"] for one in found["components"]}
+        return found["well"] and restarts[victim["name"]] == 1
+
+    eventually(mended, what="the server back, and all well")
 
 
 def test_down_where_nothing_is_up_is_no_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from predictors import Asker, PredictorProcess, WorkerKiller
+from asked_predictors import Asker, PredictorProcess, WorkerKiller
 
 from cube_processes import CubeProcesses, eventually
 from killing import Killer

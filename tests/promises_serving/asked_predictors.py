@@ -83,15 +83,18 @@ class WorkerKiller(threading.Thread):
     def run(self) -> None:
         try:
             while not self._over.wait(self._random.uniform(*_UNTIL_NEXT)):
-                predictor = self._predictor
-                begun = predictor.begun()
-                os.kill(self._random.choice(predictor.pids()), signal.SIGKILL)
-                self.counts["workers_killed"] += 1
-                eventually(lambda: predictor.begun() > begun, what="a worker in place of the one that was killed")
-                assert len(predictor.pids()) == predictor.workers
+                self._kill_one()
         except BaseException as error:
             self.trouble = repr(error)
             raise
+
+    def _kill_one(self) -> None:
+        predictor = self._predictor
+        begun = predictor.begun()
+        os.kill(self._random.choice(predictor.pids()), signal.SIGKILL)
+        self.counts["workers_killed"] += 1
+        eventually(lambda: predictor.begun() > begun, what="a worker in place of the one that was killed")
+        assert len(predictor.pids()) == predictor.workers
 
     def end(self) -> None:
         self._over.set()
