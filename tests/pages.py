@@ -1,4 +1,4 @@
-"""Commands of a page of the documentation, run as a reader would: line by line, by a shell, in a directory of theirs."""
+"""Commands of a page of the documentation, run as a reader would: line by line, in a shell, in a directory of theirs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class Reader:
             line = line.replace("http://127.0.0.1:8010", self.url)
             line += f" --url {self.url}" if line.startswith("clickline predict") else ""
         done = subprocess.run(
-            line,
-            shell=True,
+            ["sh", "-c", line],
             cwd=self.directory,
             env=self._environment,
             capture_output=True,
