@@ -1,4 +1,4 @@
-"""Commands of a page of the documentation, run as a reader would: line by line, in a shell, in a directory of theirs."""
+"""Commands of a page of the documentation, run as a reader would: line by line, in a shell, somewhere of their own."""
 
 from __future__ import annotations
 

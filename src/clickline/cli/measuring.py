@@ -29,7 +29,7 @@ CONNECTIONS = 4
 ROWS = 256
 """Of a request."""
 _TRY_FOR = 30.0
-_AGAIN = (429, 503)
+_AGAIN = (429, 503, 504)
 
 
 @dataclass(frozen=True)

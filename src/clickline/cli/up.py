@@ -118,6 +118,7 @@ class _Call:
     def _deliver(self, suite: Suite) -> None:
         version = self._manifest.version
         self._watcher.begin(f"delivering version {version} to 2 shards × 2 replicas")
+        problems = [""]
 
         def delivered() -> bool:
             info = suite.cube.info()
@@ -127,7 +128,8 @@ class _Call:
             self._watcher.advance(
                 share=done / (3 * servers), facts={what: f"{each or 0}/{servers}" for what, each in told.items()}
             )
-            if info.get("problem"):
+            if info.get("problem", "") not in problems:
+                problems.append(info["problem"])
                 self._watcher.say(f"transfer: {info['problem']}")
             held = int(info.get("held") or 0) == version  # somebody rolled the cube back from it, and that stays
             serving = int((info.get("current_version_info") or [{"version": 0}])[0]["version"])
