@@ -62,7 +62,7 @@ def parts() -> Iterator[Parts]:
         thread.join()
 
 
-def write(state: Path, parts: Parts, **changed: Any) -> None:
+def write(state: Path, parts: Parts, /, **changed: Any) -> None:
     components = [
         {
             "name": f"{role}.0",

@@ -53,7 +53,7 @@ def demo_data(state: Path, rows: int, watcher: Watcher) -> tuple[Path, float]:
     return data.with_suffix(".job.yaml"), best
 
 
-def read_chain_job(path: str | Path, *, state: Path, settings: list[str], overrides: list[str]) -> Job:
+def read_chain_job(path: str, *, state: Path, settings: list[str], overrides: list[str]) -> Job:
     """The job, with runs below the state directory, and by parameter servers unless it says how it is to be trained."""
     from clickline.config.reading import read_job
 

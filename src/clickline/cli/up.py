@@ -72,7 +72,8 @@ class _Call:
         settings: list[str] = []
         if path is None:
             self._tell("making data")
-            path, self._facts["best_auc"] = chain.demo_data(self._state, rows, self._watcher)
+            file, self._facts["best_auc"] = chain.demo_data(self._state, rows, self._watcher)
+            path = str(file)
             settings = [f"{key}={value}" for key, value in chain.DEMO.items()]
         self._job = chain.read_chain_job(path, state=self._state, settings=settings, overrides=overrides)
         if fresh:

@@ -40,7 +40,7 @@ def show(facts: dict[str, Any]) -> None:
 
 def suggestions(facts: dict[str, Any]) -> Iterator[str]:
     """Commands that work as they stand."""
-    features = next((one["features"] for one in facts["samples"] if one["features"]), {})
+    features: dict[str, Any] = next((one["features"] for one in facts["samples"] if one["features"]), {})
     few = dict(list(features.items())[:3])
     body = json.dumps({"instances": [few]}, ensure_ascii=False)
     yield f"curl -s {facts['http']}/predict -d {shlex.quote(body)}"

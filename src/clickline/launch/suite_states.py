@@ -137,7 +137,7 @@ def _clear(state: Path) -> list[str]:
         if _is_same(one.get("pid"), one.get("birth")) and _sent(one["pid"], signal.SIGKILL, to_group=True):
             left.append(f"{one.get('name', '?')}, process {one['pid']}")
     for one in found.get("components", ()):
-        _within(_GONE_WITHIN, lambda one=one: not _is_same(one.get("pid"), one.get("birth")))  # type: ignore[misc]
+        _within(_GONE_WITHIN, lambda one=one: not _is_same(one.get("pid"), one.get("birth")))
     sockets = Path(str(found.get("sockets") or "/nowhere"))
     if sockets.name.startswith("clickline-") and sockets.is_dir() and sockets.stat().st_uid == os.getuid():
         shutil.rmtree(sockets, ignore_errors=True)

@@ -153,9 +153,7 @@ def _values(column: pa.Array) -> list[Any]:
     if types.is_dictionary(kind):
         return _values(column.dictionary_decode())
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return [
-            None if one is None else _values(pa.array(one, type=kind.value_type)) or None for one in column.to_pylist()
-        ]
+        return [None if one is None else _list(one, kind.value_type) for one in column.to_pylist()]
     if types.is_timestamp(kind) or types.is_date(kind):
         column = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     elif types.is_float16(kind) or types.is_float32(kind):
@@ -163,6 +161,10 @@ def _values(column: pa.Array) -> list[Any]:
         shortest = np.asarray(column.cast(pa.float32()).fill_null(0)).astype("U")
         column = pa.array([float(one) for one in shortest], mask=np.asarray(column.is_null()))
     return [_plain(value) for value in column.to_pylist()]
+
+
+def _list(values: list[Any], kind: pa.DataType) -> list[Any] | None:
+    return [one for one in _values(pa.array(values, type=kind)) if one is not None] or None
 
 
 def _plain(value: Any) -> Any:
