@@ -15,6 +15,7 @@ import secrets
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +34,8 @@ PLACE = "suite/cube"
 PORT = 8010
 HOST = "127.0.0.1"
 _RESTARTS = 100
+_TRIES = 4
+"""Deaths of one process before the suite has ever served."""
 _GRACE = 12.0
 """Seconds to stop in: a predictor finishes what it has begun."""
 _INTERVAL = 0.5
@@ -72,6 +75,7 @@ class Suite:
         self._started = time.time()
         self._told: dict[str, Any] = {}
         self._looked = 0.0
+        self._begun = False
 
     def __enter__(self) -> Self:
         try:
@@ -105,8 +109,19 @@ class Suite:
     def poll(self) -> None:
         """Look after all processes once. Raises PeerError when things cannot go on."""
         self.supervisor.poll()
+        if not self._begun:
+            self._give_up_if_hopeless()
         if time.monotonic() - self._looked > _TELL_EVERY:
             self.tell()
+
+    def _give_up_if_hopeless(self) -> None:
+        """Who dies again and again before it has ever served will not serve: better said soon than waited for."""
+        self._begun = bool(self.http)
+        deaths = Counter(ending.name for ending in self.supervisor.endings)
+        for ending in self.supervisor.endings:
+            if deaths[ending.name] >= _TRIES:
+                last = "\n  ".join(ending.tail) or "nothing"
+                raise PeerError(f"{ending.name} cannot be started, {ending.reason}; its log says\n  {last}")
 
     def until(self, condition: Callable[[], bool], *, seconds: float = 180.0, what: str, every: float = 0.02) -> None:
         """Look after the processes until the condition holds."""
