@@ -1,4 +1,4 @@
-"""What all tests of delivery came to: printed after the last one, whichever process ran it.
+"""What all tests of delivery and of serving came to: printed after the last one, whichever process ran it.
 
 Tests note their counts with `record_property(NAME, {...})`; counts of the same name are added up. What cannot be added
 up is noted as a line of its own, with `record_property("counts", text)`.
@@ -34,10 +34,20 @@ LINES: dict[str, tuple[str, ...]] = {
         "refused before they had caught up; meanwhile " + READ,
     ),
 }
+SERVING: dict[str, tuple[str, ...]] = {
+    "predictions over switches": (
+        "{switches} switches ({bases} bases, {deltas} deltas, {rollbacks} rollbacks), {servers_killed} servers, "
+        "{agents_killed} agents and {workers_killed} predictor workers killed, {clients} clients: {answers:,} answers "
+        "recomputed from the version they name, {mixed} of two versions, {wrong} wrong, {failed} failed requests, "
+        "{versions} of {published} versions seen",
+        "the same without one version for a request: {unpinned_answers:,} answers over {unpinned_switches} switches, "
+        "{unpinned_mixed} of two versions",
+    ),
+}
 
 
 def write_deliveries(terminalreporter: Any) -> None:
-    totals: dict[str, Counter[str]] = {name: Counter() for name in LINES}
+    totals: dict[str, Counter[str]] = {name: Counter() for name in LINES | SERVING}
     told: list[str] = []
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -51,8 +61,10 @@ def write_deliveries(terminalreporter: Any) -> None:
         return
     for name, known in (("failure points", failpoints.DELIVERING), ("publishers killed", failpoints.PUBLISHING)):
         totals[name].update({"known": len(known)} if totals[name] else {})
-    terminalreporter.section("promises of delivery")
-    for name, lines in LINES.items():
-        told += [text.format_map(totals[name]) for text in lines if totals[name]]
-    for line in told:
-        terminalreporter.line(line)
+    for title, known in (("promises of delivery", LINES), ("promises of serving", SERVING)):
+        said = [text.format_map(totals[name]) for name, lines in known.items() for text in lines if totals[name]]
+        said += told if known is LINES else []
+        if said:
+            terminalreporter.section(title)
+        for line in said:
+            terminalreporter.line(line)

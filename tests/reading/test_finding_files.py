@@ -144,7 +144,7 @@ def test_secrets_do_not_show_in_errors() -> None:
 
 @pytest.mark.parametrize(
     ("url", "package", "extra"),
-    [("s3://b/a", "s3fs", "s3"), ("https://b/a", "aiohttp", "http"), ("webhdfs://b/a", "requests", "hdfs")],
+    [("s3://b/a", "s3fs", "s3"), ("webhdfs://b/a", "requests", "hdfs")],
 )
 def test_missing_extra_says_what_to_install(url: str, package: str, extra: str) -> None:
     if importlib.util.find_spec(package) is not None:
@@ -154,7 +154,6 @@ def test_missing_extra_says_what_to_install(url: str, package: str, extra: str) 
 
 
 def test_http(logs: Path) -> None:
-    pytest.importorskip("aiohttp")
     handler = partial(QuietHandler, directory=str(logs))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -20,6 +20,7 @@ from clickline.cli.capacity import capacity
 from clickline.cli.client_config import client_config
 from clickline.cli.coordinator import coordinator
 from clickline.cli.doctor import doctor
+from clickline.cli.down import down
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
 from clickline.cli.fileserver import fileserver
@@ -82,6 +83,7 @@ def _clickline(
 
 
 app.command()(up)
+app.command()(down)
 app.command()(train)
 app.command()(pserver)
 app.command()(trainer)

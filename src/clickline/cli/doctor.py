@@ -15,9 +15,9 @@ from clickline.cli.output import AsJson, print_json, results
 REQUIRED = (
     *("torch", "numpy", "pyarrow", "pydantic", "yaml", "fsspec", "safetensors", "prometheus_client"),
     *("onnx", "onnxscript", "onnxruntime", "starlette", "uvicorn", "httpx", "uvloop", "httptools", "msgspec"),
-    *("grpc", "google.protobuf"),
+    *("grpc", "google.protobuf", "aiohttp"),
 )
-EXTRAS = {"s3": ("s3fs", "s3:// paths"), "hdfs": ("requests", "webhdfs:// paths"), "http": ("aiohttp", "http:// paths")}
+EXTRAS = {"s3": ("s3fs", "s3:// paths"), "hdfs": ("requests", "webhdfs:// paths")}
 # The empty text is the vector every XXH64 agrees on; the other goes through the seed of a slot as well.
 VECTORS = {("xxh64", b""): 0xEF46DB3751D8E999, ("feature_key", b"68fd1e64"): 0x5B9D2CCA195FB7D7}
 

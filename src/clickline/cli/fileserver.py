@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from clickline.cli.cube import Ready
 from clickline.cli.output import say, say_note
 
 
@@ -20,6 +21,7 @@ def fileserver(
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Holds the token for uploads, if CLICKLINE_TOKEN is not set.")
     ] = None,
+    ready_file: Ready = None,
 ) -> None:
     """Serve a directory over HTTP: listings, downloads with ranges and checksums; uploads for who has the token.
 
@@ -28,6 +30,8 @@ def fileserver(
 
     Example: clickline fileserver --root /data --listen 0.0.0.0:8080
     """
+    from clickline.cli.services import host_and_port, same_port
+    from clickline.cube.states import write_state
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.environment import read_token
     from clickline.launch.logs import set_up
@@ -39,10 +43,15 @@ def fileserver(
     named = environment.get("CLICKLINE_TOKEN") or environment.get("CLICKLINE_TOKEN_FILE")
     set_up("fileserver", 0)
     limit = UPLOAD_LIMIT if upload_limit is None else upload_limit
+    if ready_file is not None:
+        host, port = host_and_port(listen)
+        listen = f"[{host}]:{same_port(port, ready_file)}"
     server = FileServer(root, listen=listen, token=read_token(environment) if named else None, upload_limit=limit)
     with stopped_by_signals():
         try:
             server.bind()
+            if ready_file is not None:
+                write_state(ready_file, {"pid": os.getpid(), "http": server.address})
             say(f"serving {server.root.path} at {server.address}, uploads {'with the token' if named else 'off'}")
             server.run()
         except KeyboardInterrupt:  # being told to stop is how a server ends

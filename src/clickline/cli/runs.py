@@ -10,13 +10,17 @@ SIGNS = ("status.json", "logs", "metrics.jsonl")
 """What a run's directory has, one of them at least."""
 
 
+SUITE = "suite.json"
+"""What a suite's state directory has, in which there may be several runs."""
+
+
 def find_run(where: str | None) -> Path:
     """The directory of a run. None: the one below `runs` that was written to last."""
     if where is None:
         return _newest(Path("runs"))
     path = Path(where)
     if path.is_dir():
-        return path
+        return _newest(path) if (path / SUITE).exists() else path
     if path.suffix in (".yaml", ".yml", ".json"):
         from clickline.config.reading import read_job
 

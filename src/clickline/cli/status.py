@@ -1,4 +1,7 @@
-"""`clickline status`: how a run's processes are doing, from the file that its coordinator rewrites each second."""
+"""`clickline status`: how a run's processes are doing, from the file that its coordinator rewrites each second.
+
+Of a suite that `clickline up` serves with, it is the suite's components that are shown.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from rich.live import Live
 from rich.text import Text
 
 from clickline.cli.members import Members, shown
-from clickline.cli.output import AsJson, print_json, results
+from clickline.cli.output import AsJson, print_json, results, say
 from clickline.cli.runs import find_run
+from clickline.cli.suite_page import phase_of, show_suite, suite_of
 from clickline.errors import ClicklineError
 
 FINISHED = "finished"
@@ -26,18 +30,28 @@ STALE = 10.0
 def status(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN|JOB]", help="A run's directory or job file; the newest run if none."),
+        typer.Argument(
+            metavar="[RUN|JOB|STATE]",
+            help="A run's directory or job file, or a suite's state directory; what is in runs if none.",
+        ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again each second, until it finishes.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how the processes of a run are doing. Exit code 1 if something is not well.
+    """Show how the processes of a run, or of a suite, are doing. Exit code 1 if something is not well.
 
     Not well are: a process that is slow or dead, a run that failed, data that was set aside, and a status that is older
-    than ten seconds although the run has not finished.
+    than ten seconds although the run has not finished. Of a suite: a component that is dead, does not answer or serves
+    another version than the rest, and a suite that was killed.
 
     Example: clickline status runs/demo --watch
     """
+    if suite_of(run) is not None:
+        show_suite(Path(run or "runs"), watch=watch and not as_json, as_json=as_json)
+        return
+    preparing = phase_of(run)
+    if preparing and not as_json:
+        say(f"clickline up is {preparing}")
     directory = find_run(run)
     if watch and not as_json:
         found = _watch(directory)

@@ -1,20 +1,27 @@
-"""`clickline up`: the whole chain on this machine: demo data, training, a version, its delivery to a cube."""
+"""`clickline up`: the whole chain on this machine: data, training, a version, its delivery, predictions."""
 
 from __future__ import annotations
 
-import json
+import os
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clickline.cli.output import AsJson, Overrides, errors, print_json, say
+from clickline.cli.output import AsJson, Overrides, errors, print_json, say_note
 
 if TYPE_CHECKING:
+    from clickline.cli.measuring import Asking
+    from clickline.config import Job
+    from clickline.launch.suites import Suite
+    from clickline.publish.manifests import Manifest
     from clickline.train.watching import Watcher
 
-DEMO = {"model.hidden": "[64, 32]", "train.epochs": 2, "train.log_every": 50}
-"""Enough for the demo's rows, and quick on a small machine."""
+SAMPLES = 5
+_LOOK_EVERY = 1.0
+"""Seconds between looks at which version is in service, while the suite stays."""
 
 
 def up(
@@ -22,56 +29,199 @@ def up(
     overrides: Overrides = None,
     rows: Annotated[int, typer.Option(min=1000, help="Rows of demo data.")] = 250_000,
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the predictor, if it is free; else any.")] = 8010,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Throw the run and its versions away; start anew.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when all is shown, instead of at Ctrl+C.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make demo data, train on it, publish the model, deliver it to a cube of 2 shards × 2 replicas, and read it back.
+    """Train, publish, deliver and serve on this machine; show predictions and their AUC; stay until Ctrl+C.
+
+    Without a job, demo data is made first. A job that does not say otherwise is trained with 2 parameter servers and 2
+    trainers. Then a version is published, and delivered by a file server and transfer to a cube of 2 shards × 2
+    replicas, from which a predictor serves it. Called again, it goes on from what the state directory holds: a run that
+    has finished is not trained again, an interrupted one is resumed, versions stay.
 
     Example: clickline up
     """
-    from clickline.cli.chain import deliver
-    from clickline.config.reading import read_job
-    from clickline.launch.clusters import train_job
+    from clickline.launch.child import stopped_by_signals
+    from clickline.launch.suite_states import claimed
     from clickline.train.watching import Silent, watcher_for
 
     watcher = Silent() if as_json else watcher_for(errors())
-    settings, best = list(overrides or []), None
-    if job is None:
-        job, truth = _demo(state, rows, watcher)
-        best = truth["test"]["best_auc"]
-        demo = {**DEMO, "name": "demo", "output": state}
-        settings = [*(f"{key}={value}" for key, value in demo.items()), *settings]
-    result = train_job(read_job(job, overrides=settings).job, fresh=True, watcher=watcher)
-    delivered = deliver(result.checkpoint, state, watcher)
-    if as_json:
-        print_json({**result.to_dict(), "best_auc": best, "delivered": delivered})
-        return
-    say(f"trained on {result.rows:,} rows in {result.seconds:.1f} s")
-    if "auc" in result.test:
-        say(f"test AUC {result.test['auc']:.4f}, logloss {result.test['logloss']:.4f}")
-    if best is not None:
-        say(f"best AUC that this data allows {best:.4f}")
-    say(f"model {result.checkpoint}")
-    say(f"version {delivered['version']} ({delivered['kind']}) in {delivered['store']}")
-    equal, rows = delivered["rows_equal"], delivered["rows_read_back"]
-    say(f"read back from the cube: {equal:,} of {rows:,} rows, equal to the bit")
-    say(f"try: clickline versions show {delivered['store']}")
+    with stopped_by_signals(), claimed(state):
+        call = _Call(state, watcher)
+        call.prepare(job, rows=rows, overrides=overrides or [], fresh=fresh)
+        call.serve(port=port, once=once, as_json=as_json)
 
 
-def _demo(state: Path, rows: int, watcher: Watcher) -> tuple[str, dict[str, Any]]:
-    """The demo's job file and the truth about its data, made if they are not there yet."""
-    from clickline.data.synthetic import write_criteo
+class _Call:
+    """One call of `up`, stage by stage."""
 
-    data = state / "demo-data" / f"criteo-{rows}.tsv"
-    truth = data.with_suffix(".json")
-    if not truth.exists():
-        watcher.begin(f"making {rows:,} rows of demo data")
-        data.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(self, state: Path, watcher: Watcher) -> None:
+        self._state, self._watcher = state, watcher
+        self._began, self._started = time.monotonic(), time.time()
+        self._facts: dict[str, Any] = {"state": str(state), "best_auc": None}
+        self._job: Job
+        self._manifest: Manifest
 
-        def progress(done: int) -> None:
-            watcher.advance(share=done / rows, facts={"rows": f"{done:,}"})
+    def prepare(self, path: str | None, *, rows: int, overrides: list[str], fresh: bool) -> None:
+        """All that is done before anything is served."""
+        from clickline.cli import chain
+        from clickline.publish.stores import open_store
 
+        settings: list[str] = []
+        if path is None:
+            self._tell("making data")
+            file, self._facts["best_auc"] = chain.demo_data(self._state, rows, self._watcher)
+            path = str(file)
+            settings = [f"{key}={value}" for key, value in chain.DEMO.items()]
+        self._job = chain.read_chain_job(path, state=self._state, settings=settings, overrides=overrides)
+        if fresh:
+            chain.throw_away(self._state, self._watcher)
+        self._tell("training")
+        training = chain.train(self._job, fresh=fresh, watcher=self._watcher)
+        self._tell("publishing")
+        store = self._state / "versions"
+        self._manifest = chain.publish(training, open_store(str(store)), self._watcher)
+        self._facts |= {
+            "training": training.how,
+            "run": str(training.directory),
+            "checkpoint": str(training.checkpoint),
+            "rows": training.rows,
+            "seconds": training.seconds,
+            "test": training.test,
+            "store": str(store),
+            "version": self._manifest.version,
+            "kind": self._manifest.kind,
+            "trained_auc": _trained_auc(self._manifest),
+        }
+
+    def serve(self, *, port: int, once: bool, as_json: bool) -> None:
+        """Start what serves, show what it says, and stay."""
+        from clickline.cli.measuring import Asking
+        from clickline.cli.up_page import show
+        from clickline.launch.suites import Suite
+
+        events = _Events(self._watcher)
+        self._watcher.begin("starting file server, cube (2 shards × 2 replicas), transfer, predictor")
         try:
-            write_criteo(data, rows=rows, seed=1, test_rows=rows // 5, force=True, progress=progress)
+            with Suite(self._state, port=port, on_event=events) as suite:
+                self._deliver(suite)
+                with Asking(suite, label=next(iter(self._manifest.data_schema["labels"]))) as asking:
+                    self._ask(suite, asking)
+                events.starting = False
+                (print_json if as_json else show)(self._facts)
+                if not once:
+                    self._stay(suite)
         finally:
-            watcher.end()
-    return str(data.with_suffix(".job.yaml")), json.loads(truth.read_text(encoding="utf-8"))
+            self._watcher.end()
+
+    def _deliver(self, suite: Suite) -> None:
+        version = self._manifest.version
+        self._watcher.begin(f"delivering version {version} to 2 shards × 2 replicas")
+        problems = [""]
+
+        def delivered() -> bool:
+            info = suite.cube.info()
+            told = {what: info.get(f"{key}_inst{'s' * (key != 'download')}") for what, key in _STEPS.items()}
+            servers = info.get("inst_num") or 4
+            done = sum(int(each or 0) for each in told.values())
+            self._watcher.advance(
+                share=done / (3 * servers), facts={what: f"{each or 0}/{servers}" for what, each in told.items()}
+            )
+            if info.get("problem", "") not in problems:
+                problems.append(info["problem"])
+                self._watcher.say(f"transfer: {info['problem']}")
+            held = int(info.get("held") or 0) == version  # somebody rolled the cube back from it, and that stays
+            serving = int((info.get("current_version_info") or [{"version": 0}])[0]["version"])
+            return not info.get("wait_version_info") and bool(serving) and (held or serving == version)
+
+        suite.until(delivered, what=f"the delivery of version {version}", every=0.1)
+        self._watcher.begin("waiting for the predictor")
+        suite.until(lambda: bool(suite.http), what="the predictor's first complete version")
+        self._watcher.end()
+
+    def _ask(self, suite: Suite, asking: Asking) -> None:
+        """Sample rows, then all test rows; what comes back is what `up` is about."""
+        from clickline.data.schema import Schema
+        from clickline.serve.raw_rows import first_rows, raw_rows
+
+        data, schema = self._job.data, Schema.from_dict(self._manifest.data_schema)
+        sample = first_rows(data, schema, data.test or data.valid or data.train, SAMPLES)
+        answer = asking.ask(sample.instances)
+        self._facts |= {
+            "first_prediction_seconds": round(time.monotonic() - self._began, 2),
+            "samples": [
+                {"features": features, "label": float(label), "probability": probability, "version": answer.version}
+                for features, label, probability in zip(
+                    sample.instances, sample.labels[:, 0], answer.probabilities, strict=True
+                )
+            ],
+            "http": suite.http,
+            "model": suite.model,
+            "files": suite.files,
+            "transfer": suite.cube.url,
+            "token_file": str(suite.facts()["token_file"]),
+            "components": suite.facts()["components"],
+            "served": None,
+        }
+        if not data.test:
+            self._watcher.say("the job names no test data, so no AUC is measured (data.test)")
+            return
+        self._watcher.begin("predicting all test rows through the server")
+        try:
+            total = self._facts["test"].get("rows")
+            parts = raw_rows(data, schema, data.test)
+            served = asking.measure(parts, total=total and int(total), watcher=self._watcher)
+            self._facts["served"] = asdict(served)
+        finally:
+            self._watcher.end()
+
+    def _stay(self, suite: Suite) -> None:
+        looked, serving = time.monotonic(), suite.cube.serving()
+        try:
+            while True:
+                suite.poll()
+                if time.monotonic() - looked > _LOOK_EVERY:
+                    looked, now = time.monotonic(), suite.cube.serving()
+                    if now and now != serving:
+                        self._watcher.say(f"version {now} is in service, after {serving}")
+                        serving = now
+                time.sleep(0.05)
+        except KeyboardInterrupt:
+            say_note(f"stopping; `clickline up` goes on from {self._state}")
+
+    def _tell(self, phase: str) -> None:
+        """Who asks for the status, or wants to stop us, finds us."""
+        from clickline.launch.suite_states import write_suite
+
+        write_suite(
+            self._state,
+            {"pid": os.getpid(), "started": round(self._started, 3), "phase": phase, "http": None, "components": []},
+        )
+
+
+_STEPS = {"downloaded": "download", "loaded": "reload", "switched": "enable"}
+
+
+class _Events:
+    """What the supervisor has to tell: that processes start is shown as progress, the rest is said."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher, self._started, self.starting = watcher, 0, True
+
+    def __call__(self, text: str) -> None:
+        if self.starting and " joins as process " in text:
+            self._started += 1
+            self._watcher.advance(share=self._started / _PROCESSES, facts={"started": text.partition(" ")[0]})
+        else:
+            self._watcher.say(text)
+
+
+_PROCESSES = 11
+
+
+def _trained_auc(manifest: Manifest) -> float | None:
+    """What the trainer measured on its test data, of the model that is served."""
+    found = manifest.training.get("figures", {}).get("test", {}).get("auc")
+    return None if found is None else float(found)

@@ -19,7 +19,7 @@ import fsspec
 from clickline.config.environment import resolve
 from clickline.errors import DataError
 
-_EXTRAS = {"s3": "s3", "s3a": "s3", "http": "http", "https": "http", "webhdfs": "hdfs", "webHDFS": "hdfs"}
+_EXTRAS = {"s3": "s3", "s3a": "s3", "webhdfs": "hdfs", "webHDFS": "hdfs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _storage(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
             remedy = f"pip install 'clickline[{extra}]'" if extra else str(error)
             raise DataError(f"Reading '{path}' needs a package that is not installed: {remedy}") from error
         except ValueError as error:
-            known = ", ".join(sorted(set(_EXTRAS) | {"file", "hdfs", "memory"}, key=str.lower))
+            known = ", ".join(sorted(set(_EXTRAS) | {"file", "hdfs", "http", "https", "memory"}, key=str.lower))
             raise DataError(
                 f"Cannot read '{path}': {error}. Known protocols: {known}, and others of fsspec."
             ) from error

@@ -24,6 +24,7 @@ from clickline.launch.local import private_sockets
 from clickline.launch.process import Spec
 from clickline.launch.supervising import Supervisor
 
+ROLES = ("cube", "agent", "transfer")
 _LONG = 180.0
 """Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
 
@@ -50,8 +51,14 @@ class LocalCube:
         restarts: int = 10,
         env: Mapping[str, Mapping[str, str]] | None = None,
         on_event: Callable[[str], None] = lambda _: None,
+        supervisor: Supervisor | None = None,
+        look: Callable[[], None] | None = None,
     ) -> None:
-        """`env` adds variables to the environment of a process, by its name (such as `cube.0`), or by its role."""
+        """`env` adds variables to the environment of a process, by its name (such as `cube.0`), or by its role.
+
+        `store` is a directory or a URL. `supervisor` is one that looks after other processes too: `look` polls it, and
+        only what is started here is stopped here.
+        """
         self.directory, self.name = directory.absolute(), name
         self.shards, self.replicas = shards, replicas
         self.token = token or secrets.token_hex(16)
@@ -59,7 +66,8 @@ class LocalCube:
         self._keep, self._interval, self._wait, self._memory = keep, interval, wait, memory
         self._env = dict(env or {})
         self._stack = ExitStack()
-        self._supervisor = Supervisor([], restarts=restarts, on_event=on_event)
+        self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
+        self._look = look or self._supervisor.poll
         self.servers: list[list[str]] = []
         """Addresses by shard, for `Cube.connect`."""
 
@@ -82,12 +90,17 @@ class LocalCube:
         return str(self._told("transfer", 0)["http"])
 
     @property
+    def sockets(self) -> Path:
+        """The private directory that the servers' sockets are in."""
+        return Path(self.servers[0][0].removeprefix("unix:")).parent
+
+    @property
     def supervisor(self) -> Supervisor:
         return self._supervisor
 
     def poll(self) -> None:
         """Look after the processes once. Raises PeerError when things cannot go on."""
-        self._supervisor.poll()
+        self._look()
 
     def until(self, condition: Callable[[], bool], *, seconds: float = _LONG, every: float = 0.02) -> None:
         """Look after the processes until the condition holds."""
@@ -122,7 +135,7 @@ class LocalCube:
 
     def _start(self) -> None:
         sockets = self._stack.enter_context(private_sockets())
-        self._stack.callback(self._supervisor.stop)
+        self._stack.callback(self._supervisor.stop, ROLES)
         count = self.shards * self.replicas
         for rank in range(count):
             self._ready("cube", rank).unlink(missing_ok=True)
@@ -130,7 +143,7 @@ class LocalCube:
         self._ready("transfer", 0).unlink(missing_ok=True)
         addresses = [f"unix:{sockets}/cube.{rank}.sock" for rank in range(count)]
         self.servers = [addresses[shard * self.replicas : (shard + 1) * self.replicas] for shard in range(self.shards)]
-        self._supervisor.start()
+        self._supervisor.start()  # changes nothing for those that run already
         for rank in range(count):
             self._supervisor.add(self._cube_spec(rank, addresses[rank]))
             self._supervisor.add(self._agent_spec(rank, addresses[rank]))
