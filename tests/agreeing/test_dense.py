@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -12,6 +14,7 @@ from clickline.config.training import DenseOptimizer
 from clickline.ps.averages import Average
 from clickline.ps.dense import Block, Flat, block_of
 from clickline.ps.optimizers import dense_optimizer
+from processes import ENVIRONMENT
 
 
 def network() -> nn.Module:
@@ -47,6 +50,64 @@ def test_blocks_learn_what_the_whole_learns(name: str, parts: int) -> None:
     torch.testing.assert_close(torch.cat([block.values for block in blocks]), wanted, rtol=1e-6, atol=1e-7)
     followed = torch.cat([t.reshape(-1) for t in average.tensors().values()])
     torch.testing.assert_close(torch.cat([block.average for block in blocks]), followed, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("sgd", torch.optim.SGD),
+        ("adagrad", torch.optim.Adagrad),
+        ("adam", torch.optim.Adam),
+        ("adamw", torch.optim.AdamW),
+    ],
+)
+def test_optimizers_are_those_of_pytorch_bit_for_bit(
+    name: str, kind: type[torch.optim.Optimizer], decay: float
+) -> None:
+    model, theirs = network(), network()
+    ours = dense_optimizer(model, DenseOptimizer(name=name, learning_rate=0.05, weight_decay=decay))
+    peer = kind(theirs.parameters(), lr=0.05, weight_decay=decay, fused=True)  # type: ignore[call-arg]
+    for seed in range(5):
+        x = torch.randn(6, 5, generator=torch.Generator().manual_seed(seed))
+        ours.forget_gradients()
+        peer.zero_grad()
+        for one in (model, theirs):
+            one(x).square().sum().backward()
+        ours.step()
+        peer.step()
+    for mine, other in zip(model.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(mine, other)
+        held, known = ours.state.get(mine, {}), peer.state.get(other, {})
+        assert held.keys() == {key for key, value in known.items() if value is not None}
+        assert all(torch.equal(held[key], known[key]) and held[key].dtype == known[key].dtype for key in held)
+
+
+def test_a_parameter_without_a_gradient_stays() -> None:
+    model = network()
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimizer = dense_optimizer(model, DenseOptimizer())
+    first = next(model.parameters())
+    first.grad = torch.ones_like(first)
+    optimizer.step()
+    assert [not torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)] == [True, *[False] * 3]
+    assert list(optimizer.state) == [first]
+
+
+def test_learning_does_not_load_the_compiler() -> None:
+    """It would take each process of a run as long to start as PyTorch itself does."""
+    program = """
+import sys, torch
+from clickline.config.training import DenseOptimizer
+from clickline.train.cluster import processes
+from clickline.ps.dense import Block
+Block(torch.ones(3), optimizer=DenseOptimizer(), keep=0.9).learn(torch.ones(3))
+loss = torch.nn.Linear(2, 1)(torch.ones(4, 2)).sum()
+loss.backward()
+print([name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_block_goes_on_from_what_it_saved_bit_for_bit() -> None:

@@ -1,22 +1,82 @@
-"""The dense parameters' optimizer, as the job names it."""
+"""The dense parameters' optimizer, as the job names it.
+
+The rules are PyTorch's own functions in their fused form, and the state has the names and shapes that its classes give
+it. The classes themselves are not used: the first step of any of them loads PyTorch's compiler, which no step here
+needs and which takes a starting process about as long as all the rest of PyTorch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
+from torch import Tensor, nn
+from torch.optim.adagrad import adagrad
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
 from clickline.config.training import DenseOptimizer
 
+_STATE = {"sgd": (), "adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq"), "adamw": ("exp_avg", "exp_avg_sq")}
+"""What each rule keeps of every number, beside how many steps it has taken."""
 
-def dense_optimizer(model: torch.nn.Module, spec: DenseOptimizer) -> torch.optim.Optimizer:
-    """The optimizer that the job names, in PyTorch's fused form."""
-    parameters = list(model.parameters())
-    settings = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay, "fused": True}
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "sgd": torch.optim.SGD,
-        "adagrad": torch.optim.Adagrad,
-        "adam": torch.optim.Adam,
-        "adamw": torch.optim.AdamW,
-    }
-    return kinds[spec.name](parameters, **settings)
+
+class Optimizer:
+    """Moves parameters against their gradients. What it knows of each is in `state`, which checkpoints hold."""
+
+    def __init__(self, model: nn.Module, spec: DenseOptimizer) -> None:
+        self._parameters = list(model.parameters())
+        self._vectors = _STATE[spec.name]
+        self._rule = _rule(spec)
+        self.state: dict[nn.Parameter, dict[str, Tensor]] = {}
+        if spec.name == "adagrad":  # its state is there from the start, as PyTorch has it
+            for parameter in self._parameters:
+                self._begin(parameter)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Every parameter that has a gradient moves."""
+        moving = [parameter for parameter in self._parameters if parameter.grad is not None]
+        states = [self.state.get(parameter) or self._begin(parameter) for parameter in moving]
+        vectors = [[state[name] for state in states] for name in self._vectors]
+        steps = [[state["step"] for state in states]] if self._vectors else []
+        self._rule(moving, [parameter.grad for parameter in moving], *vectors, *steps)
+
+    def forget_gradients(self) -> None:
+        """Before the next backward pass, which would else add to them."""
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def _begin(self, parameter: nn.Parameter) -> dict[str, Tensor]:
+        if not self._vectors:
+            return {}
+        state = {"step": torch.zeros((), dtype=torch.float32, device=parameter.device)}
+        state |= {name: torch.zeros_like(parameter, memory_format=torch.preserve_format) for name in self._vectors}
+        self.state[parameter] = state
+        return state
+
+
+def dense_optimizer(model: nn.Module, spec: DenseOptimizer) -> Optimizer:
+    """The optimizer that the job names, with PyTorch's defaults for what the job does not name."""
+    return Optimizer(model, spec)
+
+
+def _rule(spec: DenseOptimizer) -> Callable[..., None]:
+    """Takes parameters, gradients, then lists of what the state holds of each."""
+    shared = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay, "maximize": False, "fused": True}
+    if spec.name == "sgd":
+        plain = partial(sgd, momentum=0.0, dampening=0.0, nesterov=False, **shared)
+        return lambda moving, gradients: plain(moving, gradients, [])
+    if spec.name == "adagrad":
+        return partial(adagrad, lr_decay=0.0, eps=1e-10, **shared)
+    kind = adam if spec.name == "adam" else adamw
+    moments = partial(kind, amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, **shared)
+
+    def move(
+        moving: list[Tensor], gradients: list[Tensor], means: list[Tensor], squares: list[Tensor], steps: list[Tensor]
+    ) -> None:
+        moments(moving, gradients, means, squares, [], steps)
+
+    return move

@@ -113,7 +113,7 @@ class Learner:
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.forget_gradients()
         learned = self._agree(self._differentiate(batch, pulled), weight_of(batch))
         clip = self.job.train.optimizer.clip
         if clip > 0:
