@@ -14,7 +14,7 @@ from clickline.cli.output import AsJson, print_json, results
 
 REQUIRED = (
     *("torch", "numpy", "pyarrow", "pydantic", "yaml", "fsspec", "safetensors", "prometheus_client"),
-    *("onnx", "onnxscript", "onnxruntime", "starlette", "uvicorn", "httpx"),
+    *("onnx", "onnxscript", "onnxruntime", "starlette", "uvicorn", "httpx", "msgspec"),
 )
 EXTRAS = {"s3": ("s3fs", "s3:// paths"), "hdfs": ("requests", "webhdfs:// paths"), "http": ("aiohttp", "http:// paths")}
 # The empty text is the vector every XXH64 agrees on; the other goes through the seed of a slot as well.
