@@ -13,19 +13,19 @@ namespace clickline {
 
 namespace {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-const char *described(Kind kind) {
+const char *described(Json kind) {
   switch (kind) {
-    case Kind::null: return "null";
-    case Kind::boolean: return "a boolean";
-    case Kind::text: return "a text";
-    case Kind::array: return "a list";
-    case Kind::object: return "an object";
+    case Json::null: return "null";
+    case Json::boolean: return "a boolean";
+    case Json::text: return "a text";
+    case Json::array: return "a list";
+    case Json::object: return "an object";
     default: return "a number";
   }
 }
@@ -60,14 +60,14 @@ JsonValue JsonReader::value() {
     case '"':
       ++at_;
       value.text = quoted_text(value_scratch_);
-      value.kind = Kind::text;
+      value.kind = Json::text;
       return value;
     case '[': case '{':
-      value.kind = c == '[' ? Kind::array : Kind::object;
+      value.kind = c == '[' ? Json::array : Json::object;
       value.text = {at_++, 1};
       return value;
     case 't': case 'f':
-      value.kind = Kind::boolean, value.boolean = c == 't', value.text = c == 't' ? "true" : "false";
+      value.kind = Json::boolean, value.boolean = c == 't', value.text = c == 't' ? "true" : "false";
       if (!word(value.text)) break;
       return value;
     case 'n':
@@ -75,7 +75,7 @@ JsonValue JsonReader::value() {
       if (!word(value.text)) break;
       return value;
     case 'N': case 'I':
-      value.kind = Kind::not_finite, value.text = c == 'N' ? "NaN" : "Infinity";
+      value.kind = Json::not_finite, value.text = c == 'N' ? "NaN" : "Infinity";
       if (!word(value.text)) break;
       return value;
     default:
@@ -97,7 +97,7 @@ JsonValue JsonReader::number() {
   const bool negative = *at_ == '-';
   at_ += negative;
   if (negative && word("Infinity")) {
-    value.kind = Kind::not_finite, value.text = "-Infinity";
+    value.kind = Json::not_finite, value.text = "-Infinity";
     return value;
   }
   const auto digits = [&] {
@@ -117,14 +117,14 @@ JsonValue JsonReader::number() {
   }
   value.text = {start, static_cast<size_t>(at_ - start)};
   if (integer) {
-    value.kind = Kind::whole;
+    value.kind = Json::whole;
     if (std::from_chars(start, at_, value.whole).ec == std::errc()) return value;
-    value.kind = Kind::natural;
+    value.kind = Json::natural;
     if (!negative && std::from_chars(start, at_, value.natural).ec == std::errc()) return value;
   }
   double number;
   const bool finite = parse_decimal(value.text, number);
-  value.kind = !finite ? Kind::not_finite : integer ? Kind::large : Kind::number;
+  value.kind = !finite ? Json::not_finite : integer ? Json::large : Json::number;
   value.number = finite ? number : 0;
   return value;
 }
@@ -184,10 +184,10 @@ std::string_view JsonReader::name() {
 }
 
 void JsonReader::skip_rest(const JsonValue &opened, int depth) {
-  if (opened.kind == Kind::not_finite && !is_digit(opened.text.back())) fail("NaN and Infinity are no JSON:");
+  if (opened.kind == Json::not_finite && !is_digit(opened.text.back())) fail("NaN and Infinity are no JSON:");
   if (!opened.nests()) return;
   if (depth == kDeepest) fail("lists and objects nested deeper than " + std::to_string(kDeepest));
-  if (opened.kind == Kind::array) {
+  if (opened.kind == Json::array) {
     for (bool more = first(']'); more; more = next(']')) skip_rest(value(), depth + 1);
   } else {
     for (bool more = first('}'); more; more = next('}')) name(), skip_rest(value(), depth + 1);
@@ -210,11 +210,11 @@ std::optional<std::string> json_member(std::string_view body, std::string_view n
   if (!memmem(body.data(), body.size(), member.data(), member.size())) return std::nullopt;   // nearly always
   try {
     JsonReader json(body);
-    if (json.value().kind != Kind::object) return std::nullopt;
+    if (json.value().kind != Json::object) return std::nullopt;
     for (bool more = json.first('}'); more; more = json.next('}')) {
       const bool wanted = json.name() == name;
       const JsonValue value = json.value();
-      if (wanted && !value.nests() && value.kind != Kind::null) return std::string(value.text);
+      if (wanted && !value.nests() && value.kind != Json::null) return std::string(value.text);
       json.skip_rest(value);
     }
   } catch (const JsonError &) {   // whoever reads the rest of the body will say what is wrong with it

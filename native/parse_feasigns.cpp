@@ -11,14 +11,14 @@ namespace clickline {
 
 namespace {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 class FeasignReader {
  public:
   FeasignReader(JsonReader &json, AskedRows &rows) : json_(json), rows_(rows) {}
 
   void instances(size_t most_rows) {
-    if (json_.value().kind != Kind::array) throw Refused("malformed", "Sample size invalid");
+    if (json_.value().kind != Json::array) throw Refused("malformed", "Sample size invalid");
     size_t count = 0;
     for (bool more = json_.first(']'); more; more = json_.next(']'), ++count) {
       if (count == most_rows)
@@ -34,7 +34,7 @@ class FeasignReader {
   }
 
  private:
-  void open(Kind kind, const char *what) {
+  void open(Json kind, const char *what) {
     const JsonValue opened = json_.value();
     if (opened.kind != kind)
       rows_.refuse("wrong_type", std::string(what) + " must be " + described(kind) + ", got " + described(opened.kind));
@@ -42,13 +42,13 @@ class FeasignReader {
 
   size_t instance() {
     size_t count = 0;
-    open(Kind::object, "an instance");
+    open(Json::object, "an instance");
     for (bool more = json_.first('}'); more; more = json_.next('}')) {
       if (json_.name() != "slots") {
         json_.skip();
         continue;
       }
-      open(Kind::array, "slots");
+      open(Json::array, "slots");
       for (bool inside = json_.first(']'); inside; inside = json_.next(']'), ++count) slot();
     }
     return count;
@@ -56,7 +56,7 @@ class FeasignReader {
 
   void slot() {
     name_.clear(), feasigns_.clear();
-    open(Kind::object, "a slot");
+    open(Json::object, "a slot");
     for (bool more = json_.first('}'); more; more = json_.next('}')) {
       const std::string_view member = json_.name();
       if (member == "slot_name") name();
@@ -78,13 +78,13 @@ class FeasignReader {
 
   void name() {
     const JsonValue value = json_.value();
-    if (value.kind != Kind::text && value.kind != Kind::whole)
+    if (value.kind != Json::text && value.kind != Json::whole)
       rows_.refuse("wrong_type", std::string("slot_name must be a text, got ") + described(value.kind));
     name_ = value.text;
   }
 
   void feasigns() {
-    open(Kind::array, "feasigns");
+    open(Json::array, "feasigns");
     for (bool more = json_.first(']'); more; more = json_.next(']')) {
       const JsonValue value = json_.value();
       uint64_t feasign;   // programs whose numbers have 53 bits send it as text
@@ -109,7 +109,7 @@ class FeasignReader {
 Parsed Parser::parse_feasigns(std::string_view body, size_t most_rows) const {
   try {
     JsonReader json(body);
-    if (json.value().kind != Kind::object)
+    if (json.value().kind != Json::object)
       throw Refused("malformed", "Sample size invalid: the body must be an object");
     std::optional<AskedRows> rows;
     for (bool more = json.first('}'); more; more = json.next('}')) {
@@ -125,7 +125,7 @@ Parsed Parser::parse_feasigns(std::string_view body, size_t most_rows) const {
     if (!rows) throw Refused("malformed", "Sample size invalid");
     return rows->done();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("the body is no valid JSON: ") + error.what());
+    throw Refused("malformed", std::string("The body is no valid JSON: ") + error.what());
   }
 }
 

@@ -10,11 +10,11 @@ namespace clickline {
 
 namespace {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 void feature(JsonReader &json, AskedRows &rows, const Column &column) {
   const JsonValue value = json.value();
-  if (value.kind != Kind::array) return rows.take(column, value);
+  if (value.kind != Json::array) return rows.take(column, value);
   size_t count = 0;
   for (bool more = json.first(']'); more; more = json.next(']')) {
     if (++count > AskedRows::kMostValues)
@@ -26,17 +26,17 @@ void feature(JsonReader &json, AskedRows &rows, const Column &column) {
 
 void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
   const JsonValue opened = json.value();
-  if (opened.kind != Kind::array)
+  if (opened.kind != Json::array)
     throw Refused("malformed", std::string("\"instances\" must be a list of objects, got ") + described(opened.kind));
   size_t count = 0;
   for (bool more = json.first(']'); more; more = json.next(']')) {
     if (count == most_rows)
       throw Refused("too_large",
-                    "more than " + std::to_string(most_rows) + " instances; send them in several requests");
+                    "More than " + std::to_string(most_rows) + " instances; send them in several requests");
     ++count;
     const JsonValue instance = json.value();
     rows.begin();
-    if (instance.kind != Kind::object)
+    if (instance.kind != Json::object)
       rows.refuse("wrong_type", std::string("an instance must be an object of features and values, got ") +
                                     described(instance.kind));
     for (bool inside = json.first('}'); inside; inside = json.next('}')) {
@@ -53,8 +53,8 @@ void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
 Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
   try {
     JsonReader json(body);
-    if (json.value().kind != Kind::object)
-      throw Refused("malformed", R"(the body must be an object like {"instances": [{"feature": "value"}]})");
+    if (json.value().kind != Json::object)
+      throw Refused("malformed", R"(The body must be an object like {"instances": [{"feature": "value"}]})");
     std::optional<AskedRows> rows;
     for (bool more = json.first('}'); more; more = json.next('}')) {
       if (json.name() != "instances") {
@@ -66,10 +66,10 @@ Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
       instances(json, *rows, most_rows);
     }
     json.end();
-    if (!rows) throw Refused("malformed", R"(the body has no "instances": {"instances": [{"feature": "value"}]})");
+    if (!rows) throw Refused("malformed", R"(The body has no "instances": {"instances": [{"feature": "value"}]})");
     return rows->done();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("the body is no valid JSON: ") + error.what());
+    throw Refused("malformed", std::string("The body is no valid JSON: ") + error.what());
   }
 }
 

@@ -11,7 +11,7 @@ namespace clickline {
 
 namespace {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 size_t width_of(TensorKind kind) {
   switch (kind) {
@@ -25,7 +25,7 @@ size_t width_of(TensorKind kind) {
 }
 
 [[noreturn]] void refuse(const Tensor &tensor, const char *reason, const std::string &what) {
-  throw Refused(reason, "input " + quoted(tensor.name) + " " + what);
+  throw Refused(reason, "Input " + quoted(tensor.name) + " " + what);
 }
 
 size_t rows_of(const Tensor &tensor) {
@@ -121,14 +121,14 @@ class Source {
 
   void take_value(AskedRows &rows) {
     const JsonValue &value = tensor_->values[next_++];
-    bool fits = value.kind == Kind::null;
+    bool fits = value.kind == Json::null;
     switch (tensor_->kind) {
-      case TensorKind::bytes: fits |= value.kind == Kind::text; break;
-      case TensorKind::boolean: fits |= value.kind == Kind::boolean; break;
+      case TensorKind::bytes: fits |= value.kind == Json::text; break;
+      case TensorKind::boolean: fits |= value.kind == Json::boolean; break;
       case TensorKind::fp16: case TensorKind::fp32: case TensorKind::fp64:
-        fits |= value.kind == Kind::number || value.kind == Kind::large || value.kind == Kind::not_finite;
+        fits |= value.kind == Json::number || value.kind == Json::large || value.kind == Json::not_finite;
         [[fallthrough]];
-      default: fits |= value.kind == Kind::whole || value.kind == Kind::natural; break;
+      default: fits |= value.kind == Json::whole || value.kind == Json::natural; break;
     }
     if (!fits)
       rows.refuse("wrong_type", "input " + quoted(tensor_->name) + " is of the datatype " + datatype_of(tensor_->kind) +
@@ -144,7 +144,7 @@ class Source {
 }  // namespace
 
 Parsed Parser::parse_tensors(const Tensors &tensors, size_t most_rows) const {
-  if (tensors.inputs.empty()) throw Refused("malformed", "a request needs at least one input");
+  if (tensors.inputs.empty()) throw Refused("malformed", "A request needs at least one input");
   const size_t count = rows_of(tensors.inputs[0]);
   if (!count) refuse(tensors.inputs[0], "wrong_shape", "has no rows");
   if (count > most_rows)

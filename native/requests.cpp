@@ -8,19 +8,19 @@
 
 namespace clickline {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 AskedRows::AskedRows(const Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form)
     : layout_(layout), unused_(unused), form_(form), rows_(layout, capacity),
       seen_(layout.columns.size() + unused.size(), SIZE_MAX) {}
 
-std::string AskedRows::where(size_t row) const {
-  if (form_ == Form::instances) return "instances[" + std::to_string(row - 1) + "]";
-  return row ? "row " + std::to_string(row - 1) + " of the inputs (the first is 0)" : "inputs";
+std::string AskedRows::where() const {
+  if (form_ == Form::instances) return "instances[" + std::to_string(row_ - 1) + "]";
+  return row_ ? "Row " + std::to_string(row_ - 1) + " of the inputs (the first is 0)" : "inputs";
 }
 
 void AskedRows::refuse(const char *reason, const std::string &what) const {
-  throw Refused(reason, where(row_) + ": " + what);
+  throw Refused(reason, where() + ": " + what);
 }
 
 const Column *AskedRows::column(std::string_view name) {
@@ -31,7 +31,7 @@ const Column *AskedRows::column(std::string_view name) {
   } else {
     const auto unused = std::find(unused_.begin(), unused_.end(), name);
     if (unused == unused_.end())
-      throw Refused("unknown_feature", where(row_) + ": there is no feature " + quoted(name), name);
+      throw Refused("unknown_feature", where() + ": there is no feature " + quoted(name), name);
     number = layout_.columns.size() + static_cast<size_t>(unused - unused_.begin());
   }
   if (seen_[number] == row_) refuse("malformed", quoted(name) + " is given more than once");
@@ -41,22 +41,22 @@ const Column *AskedRows::column(std::string_view name) {
 
 void AskedRows::take(const Column &column, const JsonValue &value) {
   switch (value.kind) {
-    case Kind::text: return take(column, value.text);
-    case Kind::whole: return take(column, value.whole);
-    case Kind::number: return take(column, value.number);
-    case Kind::natural: return take(column, value.natural);
-    case Kind::boolean: return take(column, value.boolean);
-    case Kind::null: return;
-    case Kind::large:   // as a double, many of them would be one category
+    case Json::text: return take(column, value.text);
+    case Json::whole: return take(column, value.whole);
+    case Json::number: return take(column, value.number);
+    case Json::natural: return take(column, value.natural);
+    case Json::boolean: return take(column, value.boolean);
+    case Json::null: return;
+    case Json::large:   // as a double, many of them would be one category
       if (categorical(column))
         refuse("wrong_type", quoted(column.name) + " is a number of more than 64 bits, " + quoted(value.text) +
                                  "; give it as a text");
       return take(column, value.number);
-    case Kind::not_finite:
+    case Json::not_finite:
       refuse("not_finite", quoted(column.name) + " must be a finite number, got " + quoted(value.text));
-    case Kind::array:
+    case Json::array:
       refuse("wrong_shape", quoted(column.name) + " holds a list within a list; give its values in one list");
-    case Kind::object:
+    case Json::object:
       refuse("wrong_type", quoted(column.name) + " must be a text, a number, a boolean, null or a list of these, " +
                                "got an object");
   }
@@ -76,15 +76,6 @@ const char *AskedRows::reason_for(std::string_view text) {
 }
 
 void AskedRows::refuse_taken(const char *reason) { refuse(reason, rows_.done().errors.back().second); }
-
-Parsed AskedRows::done() {
-  Parsed parsed = rows_.done();
-  if (parsed.bad) {
-    const auto &[row, what] = parsed.errors.front();
-    throw Refused("wrong_shape", where(row) + ": " + what);
-  }
-  return parsed;
-}
 
 size_t count_braces(std::string_view body) {
   size_t count = 0, at = 0;

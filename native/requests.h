@@ -44,8 +44,11 @@ class AskedRows {
     if (!rows_.take(column, value)) [[unlikely]] refuse_taken(reason_for(value));
   }
   void take(const Column &column, const JsonValue &value);
-  void finish() { rows_.finish(); }
-  Parsed done();   // throws Refused if some row is not complete
+  void finish() {
+    rows_.finish();
+    if (rows_.bad()) [[unlikely]] refuse_taken("wrong_shape");
+  }
+  Parsed done() { return rows_.done(); }
 
   [[noreturn]] void refuse(const char *reason, const std::string &what) const;
 
@@ -57,7 +60,7 @@ class AskedRows {
   static const char *reason_for(V) { return "wrong_type"; }
   bool categorical(const Column &column) const;
   [[noreturn]] void refuse_taken(const char *reason);
-  std::string where(size_t row) const;
+  std::string where() const;
 
   const Layout &layout_;
   const std::vector<std::string> &unused_;

@@ -8,7 +8,7 @@ namespace clickline {
 
 namespace {
 
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 
 constexpr const char *kDatatypes[] = {"BOOL",   "INT8",   "INT16", "INT32", "INT64", "UINT8", "UINT16",
                                       "UINT32", "UINT64", "FP16",  "FP32",  "FP64",  "BYTES"};
@@ -20,7 +20,7 @@ class InferReader {
 
   InferRequest read() {
     bool found = false;
-    if (json_.value().kind != Kind::object) refuse("malformed", R"(the request must be an object with "inputs")");
+    if (json_.value().kind != Json::object) refuse("malformed", R"(The request must be an object with "inputs")");
     for (bool more = json_.first('}'); more; more = json_.next('}')) {
       const std::string_view name = json_.name();
       if (name == "inputs") {
@@ -52,9 +52,9 @@ class InferReader {
   }
 
   void inputs() {
-    if (json_.value().kind != Kind::array) refuse("malformed", "\"inputs\" must be a list");
+    if (json_.value().kind != Json::array) refuse("malformed", "\"inputs\" must be a list");
     for (bool more = json_.first(']'); more; more = json_.next(']')) {
-      if (json_.value().kind != Kind::object)
+      if (json_.value().kind != Json::object)
         refuse("malformed", "inputs[" + std::to_string(out_.tensors.inputs.size()) + "] must be an object");
       input(out_.tensors.inputs.emplace_back());
     }
@@ -75,7 +75,7 @@ class InferReader {
       } else if (name == "data") {
         if (listed) refuse_input("malformed", "\"data\" is given more than once");
         const JsonValue opened = json_.value();
-        if (opened.kind != Kind::array) refuse_input("wrong_shape", "\"data\" must be a list");
+        if (opened.kind != Json::array) refuse_input("wrong_shape", "\"data\" must be a list");
         data(tensor, 1), listed = true;
       } else if (name == "parameters") {
         parameters(size);
@@ -91,7 +91,7 @@ class InferReader {
 
   std::string_view text(const char *what) {
     const JsonValue value = json_.value();
-    if (value.kind != Kind::text)
+    if (value.kind != Json::text)
       refuse_input("malformed", std::string("\"") + what + "\" must be a text, got " + described(value.kind));
     return value.text;
   }
@@ -101,10 +101,10 @@ class InferReader {
   }
 
   void shape(Tensor &tensor) {
-    if (json_.value().kind != Kind::array) refuse_input("wrong_shape", "\"shape\" must be a list of sizes");
+    if (json_.value().kind != Json::array) refuse_input("wrong_shape", "\"shape\" must be a list of sizes");
     for (bool more = json_.first(']'); more; more = json_.next(']')) {
       const JsonValue size = json_.value();
-      if (size.kind != Kind::whole || size.whole < 0)
+      if (size.kind != Json::whole || size.whole < 0)
         refuse_input("wrong_shape", "\"shape\" must be a list of sizes, got " + quoted(size.text));
       tensor.add_dimension(static_cast<uint64_t>(size.whole));
     }
@@ -114,26 +114,26 @@ class InferReader {
     if (depth > kDeepestData) refuse_input("wrong_shape", "\"data\" is nested too deeply");
     for (bool more = json_.first(']'); more; more = json_.next(']')) {
       JsonValue value = json_.value();
-      if (value.kind == Kind::array) {
+      if (value.kind == Json::array) {
         data(tensor, depth + 1);
         continue;
       }
-      if (value.kind == Kind::object) refuse_input("wrong_type", "\"data\" holds an object");
+      if (value.kind == Json::object) refuse_input("wrong_type", "\"data\" holds an object");
       if (++values_ > Tensors::kMostValues)
-        refuse("too_large", "more than " + std::to_string(Tensors::kMostValues) +
+        refuse("too_large", "More than " + std::to_string(Tensors::kMostValues) +
                                 " values as JSON; send them by the binary extension");
-      if (value.kind == Kind::text) value.text = keep(value.text);
+      if (value.kind == Json::text) value.text = keep(value.text);
       tensor.values.push_back(value);
     }
   }
 
   void parameters(std::optional<uint64_t> &size) {
-    if (json_.value().kind != Kind::object) refuse_input("malformed", "\"parameters\" must be an object");
+    if (json_.value().kind != Json::object) refuse_input("malformed", "\"parameters\" must be an object");
     for (bool more = json_.first('}'); more; more = json_.next('}')) {
       const bool wanted = json_.name() == "binary_data_size";
       const JsonValue value = json_.value();
       if (wanted) {
-        if (value.kind != Kind::whole || value.whole < 0)
+        if (value.kind != Json::whole || value.whole < 0)
           refuse_input("malformed", "binary_data_size must be a number of bytes, got " + quoted(value.text));
         size = static_cast<uint64_t>(value.whole);
       }
@@ -167,14 +167,14 @@ TensorKind tensor_kind(std::string_view datatype, std::string_view input) {
   std::string known;
   for (const char *name : kDatatypes) known.append(known.empty() ? "" : ", ").append(name);
   throw Refused("wrong_type",
-                "input " + quoted(input) + " has the datatype " + quoted(datatype) + "; known ones: " + known);
+                "Input " + quoted(input) + " has the datatype " + quoted(datatype) + "; known ones: " + known);
 }
 
 InferRequest read_infer_request(std::string_view json, std::optional<std::string_view> binary) {
   try {
     return InferReader(json, binary).read();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("the request is no valid JSON: ") + error.what());
+    throw Refused("malformed", std::string("The request is no valid JSON: ") + error.what());
   }
 }
 

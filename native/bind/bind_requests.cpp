@@ -79,6 +79,10 @@ nb::tuple parse_feasigns(const Parser &self, nb::handle body, size_t most_rows) 
 
 // Tensors and what their views look into.
 struct PyTensors {
+  PyTensors() = default;
+  PyTensors(const PyTensors &) = delete;
+  PyTensors(PyTensors &&) = default;
+
   Tensors tensors;
   std::vector<View> views;
   std::vector<nb::object> held;
@@ -89,15 +93,15 @@ nb::tuple parse_tensors(const Parser &self, const PyTensors &inputs, size_t most
   return rows_of(self, inputs.size, [&] { return self.parse_tensors(inputs.tensors, most_rows); });
 }
 
-nb::tuple read_infer_request(nb::handle body, std::optional<size_t> header_length) {
+nb::tuple infer_request(nb::handle body, std::optional<size_t> header_length) {
   PyTensors inputs;
   const std::string_view bytes = inputs.views.emplace_back(body).bytes();
   if (header_length && *header_length > bytes.size())
-    throw Refused("malformed", "the header Inference-Header-Content-Length is " + std::to_string(*header_length) +
+    throw Refused("malformed", "The header Inference-Header-Content-Length is " + std::to_string(*header_length) +
                                    ", but the body has only " + std::to_string(bytes.size()) + " bytes");
   std::optional<std::string_view> binary;
   if (header_length) binary = bytes.substr(*header_length);
-  InferRequest request = clickline::read_infer_request(bytes.substr(0, header_length.value_or(bytes.size())), binary);
+  InferRequest request = read_infer_request(bytes.substr(0, header_length.value_or(bytes.size())), binary);
   inputs.tensors = std::move(request.tensors);
   inputs.size = bytes.size();
   return nb::make_tuple(nb::cast(std::move(inputs)), bytes_or_none(request.id), bytes_or_none(request.outputs),
@@ -121,7 +125,7 @@ JsonValue integer_of(PyObject *object) {
   }
   if (overflow < 0 || PyErr_Occurred()) {
     PyErr_Clear();
-    throw Refused("wrong_type", "an input holds a number of more than 64 bits");
+    throw Refused("wrong_type", "An input holds a number of more than 64 bits");
   }
   return value;
 }
@@ -140,7 +144,7 @@ void add_values(PyTensors &inputs, Tensor &tensor, nb::handle list, int depth) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.ptr()); ++i) {
     PyObject *item = PySequence_Fast_GET_ITEM(fast.ptr(), i);
     if (tensor.values.size() == Tensors::kMostValues)
-      throw Refused("too_large", "more than " + std::to_string(Tensors::kMostValues) + " values in a list; pack them");
+      throw Refused("too_large", "More than " + std::to_string(Tensors::kMostValues) + " values in a list; pack them");
     if (item == Py_None) {
       tensor.values.push_back({.kind = JsonValue::Kind::null, .whole = 0, .text = "null"});
     } else if (PyBool_Check(item)) {
@@ -159,7 +163,7 @@ void add_values(PyTensors &inputs, Tensor &tensor, nb::handle list, int depth) {
     } else if ((PyList_Check(item) || PyTuple_Check(item)) && depth < 8) {
       add_values(inputs, tensor, item, depth + 1);
     } else {
-      throw Refused("wrong_type", "input " + quoted(tensor.name) + " holds a " + Py_TYPE(item)->tp_name);
+      throw Refused("wrong_type", "Input " + quoted(tensor.name) + " holds a " + Py_TYPE(item)->tp_name);
     }
   }
 }
@@ -177,7 +181,7 @@ void construct(PyTensors *self, nb::iterable given) {
     for (nb::handle size : tuple[2]) {
       const JsonValue value = integer_of(size.ptr());
       if (value.kind != JsonValue::Kind::whole || value.whole < 0)
-        throw Refused("wrong_shape", "input " + quoted(tensor.name) + " has a size below 0 in its shape");
+        throw Refused("wrong_shape", "Input " + quoted(tensor.name) + " has a size below 0 in its shape");
       tensor.add_dimension(static_cast<uint64_t>(value.whole));
     }
     const nb::object data = tuple[3], starts = tuple[4];
@@ -232,7 +236,7 @@ void bind_requests(nb::module_ &m) {
       .def("__init__", &construct, nb::arg("inputs"))
       .def("__len__", [](const PyTensors &self) { return self.tensors.inputs.size(); })
       .def_prop_ro("names", &names);
-  m.def("read_infer_request", &read_infer_request, nb::arg("body"), nb::arg("header_length").none());
+  m.def("read_infer_request", &infer_request, nb::arg("body"), nb::arg("header_length").none());
   m.def("json_member", &member, nb::arg("body"), nb::arg("name"));
   m.def("json_floats", &json_floats, nb::arg("array"));
 

@@ -8,7 +8,7 @@
 
 using namespace clickline;
 using clickline::testing::Exact;
-using Kind = JsonValue::Kind;
+using Json = JsonValue::Kind;
 using namespace std::string_literals;
 
 namespace {
@@ -31,7 +31,7 @@ std::string text_of(std::string_view text) {
   const Exact exact(text);
   JsonReader json(exact.view());
   const JsonValue value = json.value();
-  CHECK(value.kind == Kind::text);
+  CHECK(value.kind == Json::text);
   const std::string copy(value.text);
   json.end();
   return copy;
@@ -101,7 +101,7 @@ void numbers_are_what_they_are_written_as() {
   const auto whole = [](std::string_view text) {
     const Exact exact(text);
     const JsonValue value = read(exact);
-    CHECK(value.kind == Kind::whole);
+    CHECK(value.kind == Json::whole);
     CHECK(value.text == text);
     return value.whole;
   };
@@ -111,17 +111,17 @@ void numbers_are_what_they_are_written_as() {
   CHECK_EQ(whole("-9223372036854775808"), INT64_MIN);
   const Exact natural("18446744073709551615"), large("18446744073709551616"), small("-9223372036854775809"),
       fraction("3.0"), power("1e2"), tiny("1e-999"), huge("-1e999"), infinite("-Infinity"), none("NaN");
-  CHECK(read(natural).kind == Kind::natural);
+  CHECK(read(natural).kind == Json::natural);
   CHECK_EQ(read(natural).natural, UINT64_MAX);
-  CHECK(read(large).kind == Kind::large);
+  CHECK(read(large).kind == Json::large);
   CHECK_EQ(read(large).number, 18446744073709551616.0);
-  CHECK(read(small).kind == Kind::large);
-  CHECK(read(fraction).kind == Kind::number);
+  CHECK(read(small).kind == Json::large);
+  CHECK(read(fraction).kind == Json::number);
   CHECK_EQ(read(fraction).number, 3.0);
   CHECK_EQ(read(power).number, 100.0);
   CHECK_EQ(read(tiny).number, 0.0);
   for (const Exact *exact : {&huge, &infinite, &none}) {
-    CHECK(read(*exact).kind == Kind::not_finite);
+    CHECK(read(*exact).kind == Json::not_finite);
     CHECK_EQ(read(*exact).text, exact->view());
   }
 }

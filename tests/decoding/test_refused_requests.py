@@ -37,14 +37,14 @@ def refused(call, *args, **more) -> RequestError:
         (b"{}", "malformed", 'The body has no "instances"'),
         (b'{"instances": "a"}', "malformed", '"instances" must be a list of objects, got a text'),
         (b'{"instances": []}', "malformed", '"instances" is empty'),
-        (b'{"instances": [{}, []]}', "wrong_type", "Instances[1]: an instance must be an object"),
+        (b'{"instances": [{}, []]}', "wrong_type", "instances[1]: an instance must be an object"),
         (b'{"instances": [{"usr": 1}]}', "unknown_feature", "no feature 'usr'; did you mean user?"),
         (b'{"instances": [{"xyz": 1}]}', "unknown_feature", "'xyz'; known features: user, price, vector"),
         (b'{"instances": [{"\xff": 1}]}', "malformed", "not UTF-8"),
-        (b'{"instances": [{}, {"user": {}}]}', "wrong_type", "Instances[1]: 'user' must be a text, a number, a boolean"),
+        (b'{"instances": [{}, {"user": {}}]}', "wrong_type", "instances[1]: 'user' must be a text, a number, a boolean"),
         (b'{"instances": [{"price": "cheap"}]}', "wrong_type", "must be a finite number (bucket: log), got 'cheap'"),
         (b'{"instances": [{"vector": [1, "x"]}]}', "wrong_type", "'vector' must be a finite number, got 'x'"),
-        (b'{"instances": [{"vector": [1]}]}', "wrong_shape", "Instances[0]: dense feature 'vector' needs 2 numbers"),
+        (b'{"instances": [{"vector": [1]}]}', "wrong_shape", "instances[0]: dense feature 'vector' needs 2 numbers"),
         (b'{"instances": [{"user": NaN}]}', "not_finite", "'user' must be a finite number, got 'NaN'"),
         (b'{"instances": [{"price": Infinity}]}', "not_finite", "got 'Infinity'"),
         (b'{"instances": [{"price": 1e400}]}', "not_finite", "got '1e400'"),
@@ -65,7 +65,7 @@ def test_one_bad_row_refuses_all_of_them():
     rows = [{"user": "a", "price": 1}] * 3
     assert len(READER.from_json(body_of(rows), most_rows=3).batch) == 3
     rows = [*rows[:2], {"user": "a", "price": "x"}]
-    assert "Instances[2]" in str(refused(READER.from_json, body_of(rows), most_rows=3))
+    assert "instances[2]" in str(refused(READER.from_json, body_of(rows), most_rows=3))
 
 
 def test_raw_keys_must_be_numbers():
@@ -123,9 +123,9 @@ def test_binary_requests():
     body, length = infer_body(good)
     assert len(READER.from_tensors(decode(body, length).inputs, most_rows=2).batch) == 2
     for given, message in [
-        (None, "expected the end"),
+        (None, "needs the header Inference-Header-Content-Length"),
         (length - 1, "it ends where"),
-        (length + 1, "not UTF-8" if body[length] > 127 else "expected the end"),
+        (length + 1, "only 15 bytes are left"),
         (len(body) + 1, "but the body has only"),
         (-1, "must be at least 0"),
         (0, "it ends where a value was expected"),

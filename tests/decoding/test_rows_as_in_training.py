@@ -8,6 +8,7 @@ import json
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +25,8 @@ from request_bodies import (
 )
 
 from clickline._native import feature_key
-from clickline.data.schema import CATEGORIES, INTEGERS
+from clickline.data.arrow import parse_table
+from clickline.data.schema import INTEGERS
 from clickline.serve.inference_v2 import Tensor, decode
 from clickline.serve.reading import FeatureReader
 
@@ -195,46 +197,42 @@ def test_one_column_may_be_several_features():
     assert question.batch.dense[0, 0] == pytest.approx(np.log1p(100))
 
 
-values = st.one_of(
-    st.text(max_size=20), st.integers(-(2**63), 2**64 - 1), st.floats(allow_nan=False, allow_infinity=False), st.none()
-)
+values = st.one_of(st.text(max_size=20), st.integers(-(2**63), 2**64 - 1), st.none())
+several_values = st.fixed_dictionaries({}, optional={"a": values, "b": st.lists(values, max_size=4)})
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.fixed_dictionaries({}, optional={"a": values, "b": st.lists(values, max_size=4)}), min_size=1))
-def test_every_form_gives_the_same_rows(rows):
-    schema = schema_of(slots=["a", "b"])
+@given(st.lists(several_values, min_size=1, max_size=20))
+def test_any_texts_and_integers(rows):
+    reader = FeatureReader(schema_of(slots=["a", "b"]))
+    asked = reader.from_json(body_of(rows), most_rows=20).batch
+    given = [_keys("a", [row.get("a")]) + _keys("b", row.get("b", [])) for row in rows]
+    assert asked.keys.tolist() == [key for row in given for key in row]
+    texts = [[text_of(row.get("a"))] for row in rows], [[text_of(v) for v in row.get("b", [])] for row in rows]
+    tensors = [
+        Tensor(name, "BYTES", [], packed_texts([text for row in column for text in row]), _starts(column))
+        for name, column in zip("ab", texts, strict=True)
+    ]
+    packed = reader.from_tensors(tensors, most_rows=20).batch
+    assert packed.keys.tolist() == asked.keys.tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_any_floats_are_what_they_are_in_parquet(numbers):
+    schema = schema_of(slots=["a"])
     reader = FeatureReader(schema)
-    asked = reader.from_json(body_of(rows), most_rows=1000)
-    texts = [[_category(row.get("a"))] + [_category(value) for value in row.get("b", [])] for row in rows]
-    expected = [[feature_key("a", own.encode())] + _keys("b", several) for own, *several in texts]
-    assert asked.batch.keys.tolist() == [key for row in expected for key in row]
-    if all(len(row) == 2 for row in texts):
-        tensors = [Tensor(n, "BYTES", [len(rows)], packed_texts([row[i] for row in texts])) for i, n in enumerate("ab")]
-        packed = reader.from_tensors(tensors, most_rows=1000)
-        assert packed.batch.keys.tolist() == asked.batch.keys.tolist()
+    columns = {"label": pa.array([0] * len(numbers)), "a": pa.array(numbers, pa.float64())}
+    expected = parse_table(schema.parser(), pa.record_batch(columns))
+    assert_same_rows(reader.from_json(body_of([{"a": number} for number in numbers]), most_rows=20), expected)
+    packed = Tensor("a", "FP64", [len(numbers)], np.array(numbers, "<f8").tobytes())
+    assert_same_rows(reader.from_tensors([packed], most_rows=20), expected)
 
 
-def _keys(slot: str, texts: list[str]) -> list[int]:
+def _starts(column: list[list[str]]) -> list[int]:
+    return np.cumsum([0] + [len(row) for row in column]).tolist()
+
+
+def _keys(slot: str, given: list[object]) -> list[int]:
+    texts = [text_of(value) for value in given]
     return [feature_key(slot, text.encode()) for text in texts if text] or [feature_key(slot, b"")]
-
-
-def _category(value: object) -> str:
-    """The text of a value: of a float, the shortest that is that float."""
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    plain, power = f"{value:.17g}", repr(value + 0.0)
-    return _shortest(value) if plain != power else plain
-
-
-def _shortest(value: float) -> str:
-    """As std::to_chars: the fewer characters of plain and scientific, plain if as many."""
-    if value == 0:
-        return "0"
-    digits = next(text for text in (f"{value:.{n}e}" for n in range(17)) if float(text) == value)
-    mantissa, exponent = digits.split("e")
-    scientific = f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(exponent):+03d}"
-    plain = np.format_float_positional(value, trim="-")
-    return plain if len(plain) <= len(scientific) else scientific

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from clickline import __version__
 from clickline._native import Refused, Tensors, json_floats, read_infer_request
 from clickline.serve.requests import Answer, RequestError, refuse
 
@@ -100,16 +101,14 @@ def encode(answer: Answer, request: V2Request) -> tuple[bytes, int | None]:
 
 
 def refusal_of(error: Refused) -> RequestError:
-    """What native code refused, as every protocol says it: a sentence."""
+    """What native code refused."""
     reason, message, _ = error.args
-    return refuse(reason, f"{message[:1].upper()}{message[1:]}.")
+    return refuse(reason, f"{message}.")
 
 
 def server_metadata() -> dict[str, Any]:
     """What GET /v2 says."""
-    from importlib.metadata import version
-
-    return {"name": "clickline", "version": version("clickline"), "extensions": ["binary_tensor_data"]}
+    return {"name": "clickline", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
 def model_metadata(loaded: _Loaded, name: str, versions: Iterable[int]) -> dict[str, Any]:

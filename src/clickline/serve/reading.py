@@ -8,13 +8,13 @@ else is wrong with a row refuses the whole request, since a prediction for somet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clickline._native import Asked, Refused, Tensors, json_member
+from clickline._native import Refused, Tensors, json_member
 from clickline.config.suggesting import suggestion
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
@@ -22,9 +22,11 @@ from clickline.serve.inference_v2 import Tensor, refusal_of
 from clickline.serve.older_shapes import decode_general
 from clickline.serve.requests import Question, RequestError, refuse
 
+if TYPE_CHECKING:
+    from clickline._native import Asked
+
 _UNUSED = {"criteo": ("label", *INTEGERS, *CATEGORIES), "elasticctr": ("show", "click")}
 """Columns that rows of a format have whether or not they are used, so that whole rows of a log can be sent."""
-_Body = TypeVar("_Body")
 
 
 class FeatureReader:
@@ -40,38 +42,41 @@ class FeatureReader:
 
     def from_json(self, body: bytes, *, most_rows: int) -> Question:
         """`{"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"]}]}`."""
-        return self._question(self._parser.parse_json, body, most_rows)
+        try:
+            return _question(self._parser.parse_json(body, most_rows))
+        except Refused as error:
+            raise self._refusal(error) from None
 
     def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> Question:
         """Inputs of the Open Inference Protocol, one per column; all have the same number of rows."""
-        if not isinstance(tensors, Tensors):
-            try:
-                tensors = Tensors(tensors)
-            except Refused as error:
-                raise self._refusal(error) from None
-        return self._question(self._parser.parse_tensors, tensors, most_rows)
+        try:
+            inputs = tensors if isinstance(tensors, Tensors) else Tensors(tensors)
+            return _question(self._parser.parse_tensors(inputs, most_rows))
+        except Refused as error:
+            raise self._refusal(error) from None
 
     def from_slots(self, body: bytes, *, most_rows: int) -> Question:
         """ElasticCTR's `{"instances": [{"slots": [{"slot_name": "101", "feasigns": [5]}]}]}`."""
-        return self._question(self._parser.parse_feasigns, body, most_rows)
+        try:
+            return _question(self._parser.parse_feasigns(body, most_rows))
+        except Refused as error:
+            raise refuse(*error.args[:2]) from None  # in the very words of the older server, where it has some
 
     def from_general(self, body: bytes, *, most_rows: int) -> Question:
         """GeneralModelService's `{"tensor": [{"name": "C1", "int64_data": [5], "shape": [1, 1]}]}`."""
         return self.from_tensors(decode_general(body, known=self.columns), most_rows=most_rows)
-
-    def _question(self, parse: Callable[[_Body, int], Asked], body: _Body, most_rows: int) -> Question:
-        try:
-            rows, dense, keys, offsets, missing = parse(body, most_rows)
-        except Refused as error:
-            raise self._refusal(error) from None
-        labels = np.zeros((rows, 1), np.float32)  # nobody knows them yet
-        return Question(Batch(labels, dense, keys, offsets), missing)
 
     def _refusal(self, error: Refused) -> RequestError:
         reason, message, unknown = error.args
         if not unknown:
             return refusal_of(error)
         return refuse(reason, f"{message}; {suggestion(unknown, self.columns, kind='features')}")
+
+
+def _question(asked: Asked) -> Question:
+    rows, dense, keys, offsets, missing = asked
+    labels = np.zeros((rows, 1), np.float32)  # nobody knows them yet
+    return Question(Batch(labels, dense, keys, offsets), missing)
 
 
 def sticky_key(body: bytes) -> str | None:
