@@ -191,7 +191,7 @@ class Service:
         chosen = self._predictor.choose(place.model, version=place.version)
         assert place.model is not None  # noqa: S101
         return json_response(
-            model_metadata(chosen.loaded.schema, name=place.model, versions=chosen.served.status()["versions"])
+            model_metadata(chosen.loaded, name=place.model, versions=chosen.served.status()["versions"])
         )
 
     def _metrics(self, _exchange: Exchange, _place: Place) -> Response:
