@@ -55,7 +55,7 @@ void JsonReader::unexpected(const std::string &expected) const {
 
 JsonValue JsonReader::value() {
   const char c = peek();
-  JsonValue value;
+  JsonValue value;   // the only one that is returned, so that it is made in place
   switch (c) {
     case '"':
       ++at_;
@@ -79,8 +79,9 @@ JsonValue JsonReader::value() {
       if (!word(value.text)) break;
       return value;
     default:
-      if (c == '-' || is_digit(c)) return number();
-      break;
+      if (c != '-' && !is_digit(c)) break;
+      number(value);
+      return value;
   }
   unexpected("a value");
 }
@@ -91,21 +92,22 @@ bool JsonReader::word(std::string_view wanted) {
   return true;
 }
 
-JsonValue JsonReader::number() {
-  JsonValue value;
+void JsonReader::number(JsonValue &value) {
   const char *start = at_;
   const bool negative = *at_ == '-';
   at_ += negative;
   if (negative && word("Infinity")) {
     value.kind = Json::not_finite, value.text = "-Infinity";
-    return value;
+    return;
   }
   const auto digits = [&] {
     if (at_ == end_ || !is_digit(*at_)) unexpected("a digit");
-    while (at_ != end_ && is_digit(*at_)) ++at_;
+    uint64_t whole = 0;   // of many digits it is nonsense, and not used
+    for (; at_ != end_ && is_digit(*at_); ++at_) whole = whole * 10 + static_cast<uint64_t>(*at_ - '0');
+    return static_cast<int64_t>(whole);
   };
   const char *first = at_;
-  digits();
+  const int64_t whole = digits();
   const auto count = at_ - first;
   if (*first == '0' && count > 1) at_ = first + 1, fail("a number with a leading zero");
   bool integer = true;
@@ -118,15 +120,18 @@ JsonValue JsonReader::number() {
   value.text = {start, static_cast<size_t>(at_ - start)};
   if (integer) {
     value.kind = Json::whole;
-    if (std::from_chars(start, at_, value.whole).ec == std::errc()) return value;
+    if (count <= 18) {
+      value.whole = negative ? -whole : whole;
+      return;
+    }
+    if (std::from_chars(start, at_, value.whole).ec == std::errc()) return;
     value.kind = Json::natural;
-    if (!negative && std::from_chars(start, at_, value.natural).ec == std::errc()) return value;
+    if (!negative && std::from_chars(start, at_, value.natural).ec == std::errc()) return;
   }
   double number;
   const bool finite = parse_decimal(value.text, number);
   value.kind = !finite ? Json::not_finite : integer ? Json::large : Json::number;
   value.number = finite ? number : 0;
-  return value;
 }
 
 uint32_t JsonReader::hexadecimal() {

@@ -99,7 +99,7 @@ class JsonReader {
   std::string_view escaped_text(const char *start, std::string &scratch);
   uint32_t hexadecimal();
   void unescape(std::string &scratch);
-  JsonValue number();
+  void number(JsonValue &value);
   bool word(std::string_view wanted);
   void skip_rest(const JsonValue &opened, int depth);
   [[noreturn]] void unexpected(const std::string &expected) const;

@@ -23,7 +23,7 @@ void AskedRows::refuse(const char *reason, const std::string &what) const {
   throw Refused(reason, where() + ": " + what);
 }
 
-const Column *AskedRows::column(std::string_view name) {
+const Column *AskedRows::find(std::string_view name, size_t at) {
   const Column *found = layout_.find(name);
   size_t number;
   if (found) {
@@ -36,6 +36,8 @@ const Column *AskedRows::column(std::string_view name) {
   }
   if (seen_[number] == row_) refuse("malformed", quoted(name) + " is given more than once");
   seen_[number] = row_;
+  if (found && at < order_.size()) order_[at] = found;
+  else if (found && at == order_.size()) order_.push_back(found);
   return found;
 }
 

@@ -35,10 +35,19 @@ class AskedRows {
 
   void begin() {
     ++row_;
+    named_ = 0;
     rows_.begin();
   }
   // The column of this name, nullptr if it is an unused one. Of tensors: asked for before the first row.
-  const Column *column(std::string_view name);
+  const Column *column(std::string_view name) {
+    const size_t at = named_++;
+    // As a rule each row names its columns in the order of the one before.
+    if (at < order_.size() && order_[at]->name == name && last_row(*order_[at]) != row_) [[likely]] {
+      last_row(*order_[at]) = row_;
+      return order_[at];
+    }
+    return find(name, at);
+  }
   template <class V>
   void take(const Column &column, V value) {
     if (!rows_.take(column, value)) [[unlikely]] refuse_taken(reason_for(value));
@@ -58,6 +67,8 @@ class AskedRows {
   template <class V>
     requires(std::is_integral_v<V>)
   static const char *reason_for(V) { return "wrong_type"; }
+  size_t &last_row(const Column &column) { return seen_[static_cast<size_t>(&column - layout_.columns.data())]; }
+  const Column *find(std::string_view name, size_t at);
   bool categorical(const Column &column) const;
   [[noreturn]] void refuse_taken(const char *reason);
   std::string where() const;
@@ -67,6 +78,8 @@ class AskedRows {
   const Form form_;
   Rows rows_;
   size_t row_ = 0;             // 1 = the first
+  size_t named_ = 0;           // columns of this row so far
+  std::vector<const Column *> order_;   // what rows before had at each place
   std::vector<size_t> seen_;   // of each column, then of each unused one: the last row that has it
 };
 

@@ -78,7 +78,7 @@ void json_is_refused() {
       {R"({"instances": [{}, {"vector": [1, "x", 3]}]})", {"wrong_type", "instances[1]: dense feature 'vector' must"}},
       {R"({"instances": [{}, {"vector": [1, 2]}]})", {"wrong_shape", "instances[1]: dense feature 'vector' needs 3"}},
       {R"({"instances": [{"user": 18446744073709551616}]})", {"wrong_type", "more than 64 bits"}},
-      {R"({"instances": [{}, {}, {}, {}, {}]})", {"too_large", "more than 4 instances"}},
+      {R"({"instances": [{}, {}, {}, {}, {}]})", {"too_large", "More than 4 instances"}},
       {R"({"instances": [{"user": "a"})", {"malformed", "no valid JSON: it ends where ',' or ']' was expected"}},
       {R"({"instances": [{"user": "a"}]} x)", {"malformed", "expected the end"}},
   };
@@ -163,7 +163,7 @@ void tensors_are_refused() {
       {R"({"name": "user", "datatype": "INT64", "shape": [1], "data": ["1"]})", {"wrong_type", "datatype INT64, but holds a text"}},
       {R"({"name": "user", "datatype": "INT64", "shape": [1], "data": [1.5]})", {"wrong_type", "holds a number, '1.5'"}},
       {R"({"name": "user", "datatype": "BYTES", "shape": [1], "data": [1]})", {"wrong_type", "datatype BYTES, but holds"}},
-      {R"({"name": "user", "datatype": "FP32", "shape": [1], "data": [NaN]})", {"not_finite", "row 0 of the inputs"}},
+      {R"({"name": "user", "datatype": "FP32", "shape": [1], "data": [NaN]})", {"not_finite", "Row 0 of the inputs"}},
       {R"({"name": "usr", "datatype": "INT64", "shape": [1], "data": [1]})", {"unknown_feature", "no feature 'usr'"}},
       {R"({"name": "price", "datatype": "BYTES", "shape": [1], "data": ["x"]})", {"wrong_type", "slot 'price' must be"}},
       {R"({"name": "vector", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]})", {"wrong_shape", "needs 3 numbers"}},

@@ -62,7 +62,12 @@ def text_tensors(rows: Sequence[Row], columns: Sequence[str]) -> list[Tensor]:
 def infer_body(tensors: Sequence[Tensor], **more: Any) -> tuple[bytes, int]:
     """A request of the binary extension, and the length of its JSON."""
     inputs = [
-        {"name": t.name, "datatype": t.datatype, "shape": list(t.shape), "parameters": {"binary_data_size": len(t.data)}}
+        {
+            "name": t.name,
+            "datatype": t.datatype,
+            "shape": list(t.shape),
+            "parameters": {"binary_data_size": len(t.data)},
+        }
         for t in tensors
     ]
     header = json.dumps({"inputs": inputs, **more}).encode()

@@ -143,9 +143,7 @@ def test_slot_text_rows_with_several_values():
     assert_same_rows(reader.from_json(body_of([row | {"w": 2, "label": 1} for row in rows]), most_rows=200), expected)
     starts = {k: np.cumsum([0] + [len(row[k]) for row in rows]).tolist() for k in rows[0]}
     flat = {k: [value for row in rows for value in row[k]] for k in rows[0]}
-    ragged = [
-        Tensor(k, "FP32" if k == "vector" else "INT64", [len(flat[k]), 1], flat[k], starts[k]) for k in rows[0]
-    ]
+    ragged = [Tensor(k, "FP32" if k == "vector" else "INT64", [len(flat[k]), 1], flat[k], starts[k]) for k in rows[0]]
     assert_same_rows(reader.from_tensors(ragged, most_rows=200), expected)
 
 

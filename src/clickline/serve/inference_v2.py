@@ -128,9 +128,7 @@ def _inputs(schema: Schema) -> list[dict[str, Any]]:
     for slot in schema.slots:
         several = schema.format not in _SINGLE or slot.separator
         column = slot.column or slot.name
-        inputs.setdefault(
-            column, {"name": column, "datatype": "BYTES", "shape": [-1, -1] if several else [-1]}
-        )
+        inputs.setdefault(column, {"name": column, "datatype": "BYTES", "shape": [-1, -1] if several else [-1]})
     for dense in schema.dense:
         column = dense.column or dense.name
         shape = [-1, dense.size] if dense.size > 1 else [-1]
