@@ -173,6 +173,20 @@ def test_whoever_cannot_be_told_does_not_stop_the_others(
         assert predictor.drain(60)
 
 
+def test_a_bug_on_the_way_is_told_and_the_thread_lives(
+    known: Known, served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = Recorded()
+    with Predictor({"ctr": served}, counts=counts) as predictor:
+        with monkeypatch.context() as broken:
+            broken.setattr(counts, "observe", lambda *_: 1 / 0)
+            failure = Asking(predictor, known, 0, 1).failure()
+            assert (failure.reason, str(failure)) == ("internal", "the prediction failed")
+        assert "ZeroDivisionError" in caplog.text
+        Asking(predictor, known, 0, 1).assert_answered(known)
+        assert predictor.drain(60)
+
+
 def test_several_threads_answer_side_by_side(known: Known, served: Served) -> None:
     gate = Gate(served.loaded())
     with Predictor({"ctr": served}, threads=2, limits=Limits(batch_rows=1)) as predictor:

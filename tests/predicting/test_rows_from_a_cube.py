@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from cube_servers import CubeServers
 from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.data.schema import Schema
 from clickline.launch.cubes import LocalCube
 from clickline.publish.stores import Store
 from clickline.serve import sources
@@ -112,6 +114,27 @@ def test_a_version_that_the_cube_has_dropped_gives_way_to_the_current_one(known:
         with pytest.raises(RequestError, match="version 3 is on the cube no more") as caught:
             predictor.ask(pinned, question(pinned.loaded, known.rows), timeout=30)
         assert caught.value.reason == "unknown_version"
+
+
+def test_a_request_is_read_again_if_the_other_version_has_other_features(
+    known: Known, cube: CubeServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Schema, "same_features", lambda self, other: False)
+    with Predictor({"ctr": served_from(cube, known.store)}) as predictor:
+        chosen = [predictor.choose(), predictor.choose()]
+        asked = question(chosen[0].loaded, known.rows[:2])  # of other rows, to see which were predicted
+        cube.switch(1, drop=(3,))
+        answer = predictor.ask(
+            chosen[0],
+            asked,
+            timeout=30,
+            again=lambda reader: reader.from_json(json.dumps({"instances": known.rows}).encode(), most_rows=99),
+        )
+        assert answer.version == 1
+        assert_close(answer.probability, known.expected[1])
+        with pytest.raises(RequestError, match="version 1 has other features; ask again") as caught:
+            predictor.ask(chosen[1], asked, timeout=30)
+        assert caught.value.reason == "not_ready"
 
 
 def test_without_pinning_answers_are_mixed(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import weakref
 from collections import Counter
 from pathlib import Path
 
+import fsspec
 import pytest
 from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline.publish import donefiles
-from clickline.publish.stores import open_store
+from clickline.publish.stores import Store, open_store
 from clickline.serve.predictors import Predictor
 from clickline.serve.requests import Answer, RequestError
 from clickline.serve.served import Served
@@ -177,6 +179,39 @@ def test_a_garbled_donefile_leaves_the_current_version_in_service(known: Known, 
     assert not served.refresh()
     assert "garbled" in served.status()["failure"]["error"]
     assert served.loaded().version == 3
+
+
+def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
+    known: Known, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.switch(1)
+    for lock in Path(known.store.url).glob(".*.lock"):
+        lock.unlink()
+    fsspec.filesystem("memory").put(f"{known.store.url}/", f"/{tmp_path.name}/", recursive=True)
+    elsewhere = open_store(f"memory://{tmp_path.name}")
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    fetched: list[str] = []
+    fetch = Store.fetch
+
+    def fetch_and_tell(self: Store, name: str, to: Path, *, limit: int) -> Path:
+        fetched.append(name)
+        return fetch(self, name, to, limit=limit)
+
+    monkeypatch.setattr(Store, "fetch", fetch_and_tell)
+    served = Served("ctr", elsewhere, interval=3600)
+    with Predictor({"ctr": served}) as predictor:
+        eventually(predictor.ready)
+        assert_close(ask(predictor, known.rows).probability, known.expected[1])
+        base = {name for name in fetched if name.endswith(".dict")}
+        assert base
+        fetched.clear()
+        donefiles.append_rollback(elsewhere, to=3)
+        assert served.refresh()
+        assert_close(ask(predictor, known.rows).probability, known.expected[3])
+        assert not base & set(fetched)
+        assert len(fetched) == len(set(fetched)) and any(name.endswith(".dict") for name in fetched)
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_what_is_counted_on_the_way(known: Known) -> None:

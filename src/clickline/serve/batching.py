@@ -14,7 +14,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import perf_counter
 
@@ -35,9 +35,9 @@ _MOVES = 2
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)  # not frozen, which makes it twice as slow to make
+@dataclass(slots=True)
 class Item:
-    """A request on its way. Nobody changes it."""
+    """A request on its way."""
 
     loaded: Loaded
     question: Question
@@ -50,6 +50,9 @@ class Item:
     """Whether the client asked for this very version."""
     again: Again | None = None
     moves: int = 0
+    """How often it was given another version."""
+    told: bool = False
+    """Whether `done` has heard of it."""
 
     def __len__(self) -> int:
         return len(self.question.batch)
@@ -111,8 +114,15 @@ class Batcher:
             first = aside.popleft() if aside else self._queue.get()
             if first is None:
                 break
-            self._run(self._gather(first, aside))
-            del first
+            group = self._gather(first, aside)
+            try:
+                self._run(group)
+            except Exception:  # a bug; who waits must hear of it, and the thread must live
+                _log.exception("a batch failed")
+                for item in group:
+                    self._finish(item, refuse("internal", "the prediction failed"))
+                    del item
+            del first, group
         while True:  # what came in the very moment of the end
             try:
                 left = aside.popleft() if aside else self._queue.get_nowait()
@@ -160,7 +170,7 @@ class Batcher:
             self._counts.observe("clickline_seconds", start - item.arrived, "queue")
             if start > item.deadline:
                 waited = start - item.arrived
-                self._finish(item, refuse("timeout", f"not computed: it had waited for {waited:.3f} s", waited))
+                self._finish(item, refuse("timeout", f"not computed: it had waited for {waited:.3f} s"))
             else:
                 live.append(item)
         if live:
@@ -204,7 +214,8 @@ class Batcher:
         moved: list[Item] = []
         for item in group:
             try:
-                moved.append(_moved(item, why))
+                _move(item, why)
+                moved.append(item)
             except RequestError as error:
                 self._finish(item, error)
             except Exception as error:
@@ -220,6 +231,9 @@ class Batcher:
             self._waiting -= len(group)
 
     def _finish(self, item: Item, result: Answer | RequestError) -> None:
+        if item.told:
+            return
+        item.told = True
         try:
             item.done(result)
         except Exception:
@@ -230,8 +244,8 @@ class Batcher:
                 self._idle.notify_all()
 
 
-def _moved(item: Item, why: str) -> Item:
-    """The request with the version that is current now."""
+def _move(item: Item, why: str) -> None:
+    """Give the request the version that is current now."""
     if item.pinned:
         raise refuse("unknown_version", f"version {item.loaded.version} is on the cube no more; ask without a version")
     if item.served.current is item.loaded:
@@ -239,9 +253,9 @@ def _moved(item: Item, why: str) -> Item:
     loaded = item.served.loaded()
     if loaded is item.loaded or item.moves >= _MOVES:
         raise refuse("rows_unavailable", f"version {item.loaded.version} cannot be read: {why}", 0.2)
-    question = item.question
     if not loaded.schema.same_features(item.loaded.schema):
         if item.again is None:
             raise refuse("not_ready", f"version {loaded.version} has other features; ask again", 0.1)
-        question = item.again(loaded.reader)
-    return replace(item, loaded=loaded, question=question, moves=item.moves + 1)
+        item.question = item.again(loaded.reader)
+    item.loaded = loaded
+    item.moves += 1
