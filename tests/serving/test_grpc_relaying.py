@@ -70,6 +70,28 @@ def test_both_directions_pass_and_ends_are_passed_on(relaying: tuple[int, Path])
             assert client.recv(1000) == b""
 
 
+def test_the_inner_side_may_speak_first(relaying: tuple[int, Path]) -> None:
+    port, path = relaying
+
+    def greet() -> None:
+        inner, _ = listener.accept()
+        with closing(inner):
+            inner.sendall(b"hello")  # as servers of HTTP/2 do
+            while inner.recv(1000):
+                pass
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        for _ in range(50):
+            greeting = threading.Thread(target=greet)
+            greeting.start()
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall(PREFACE)
+                assert client.recv(1000) == b"hello"
+            greeting.join(20)
+
+
 def test_who_does_not_read_slows_the_other_side_down_and_nothing_is_lost(relaying: tuple[int, Path]) -> None:
     port, path = relaying
     large = bytes(range(256)) * (4 << 12)
