@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import uvloop
 from raw_http import Talk, get
 from serving_doubles import serving
 
@@ -24,7 +25,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 def relaying(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     """A front whose gRPC server is whoever listens at the path."""
     path = tmp_path / "grpc.sock"
-    loop = asyncio.new_event_loop()
+    loop = uvloop.new_event_loop()
     listening = socket.create_server(("127.0.0.1", 0))
 
     class Nobody:
