@@ -62,6 +62,7 @@ class StubPredictor:
 
     def __init__(self, *, counts: Counting | None = None, hold: bool = False, at_once: bool = False) -> None:
         self.models = {"ctr": StubServed()}
+        self.names = ["ctr"]
         self.hold, self.at_once, self.full, self.missing, self.broken = hold, at_once, False, False, False
         self.asked: list[tuple[str | None, int | None, Any]] = []
         self._counts = counts

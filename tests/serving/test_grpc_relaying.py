@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import uvloop
 from raw_http import Talk, get
 from serving_doubles import serving
 
@@ -24,7 +25,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 def relaying(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     """A front whose gRPC server is whoever listens at the path."""
     path = tmp_path / "grpc.sock"
-    loop = asyncio.new_event_loop()
+    loop = uvloop.new_event_loop()
     listening = socket.create_server(("127.0.0.1", 0))
 
     class Nobody:
@@ -68,6 +69,28 @@ def test_both_directions_pass_and_ends_are_passed_on(relaying: tuple[int, Path])
                 inner.sendall(b"answer")
                 assert client.recv(1000) == b"answer"
             assert client.recv(1000) == b""
+
+
+def test_the_inner_side_may_speak_first(relaying: tuple[int, Path]) -> None:
+    port, path = relaying
+
+    def greet() -> None:
+        inner, _ = listener.accept()
+        with closing(inner):
+            inner.sendall(b"hello")  # as servers of HTTP/2 do
+            while inner.recv(1000):
+                pass
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        for _ in range(50):
+            greeting = threading.Thread(target=greet)
+            greeting.start()
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall(PREFACE)
+                assert client.recv(1000) == b"hello"
+            greeting.join(20)
 
 
 def test_who_does_not_read_slows_the_other_side_down_and_nothing_is_lost(relaying: tuple[int, Path]) -> None:

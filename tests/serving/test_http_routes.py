@@ -184,7 +184,7 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(client: httpx.Client) 
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script" not in page.text and "src=" not in page.text and "http://" not in page.text.replace("https://", "")
     assert all(route.template in page.text for route in ROUTES)
-    assert client.get("/openapi.json").json() == description()
+    assert client.get("/openapi.json").json() == description(("ctr",))
 
 
 def test_every_metric_is_on_the_page_and_requests_are_counted(client: httpx.Client) -> None:

@@ -71,7 +71,7 @@ class Service:
             "model_ready": self._model_ready,
             "metrics": self._metrics,
             "status": self._status,
-            "openapi": lambda _exchange, _place: json_response(openapi.description()),
+            "openapi": lambda _exchange, _place: json_response(openapi.description(tuple(predictor.names))),
             "docs": lambda _exchange, _place: Response(
                 200, pages.html_page(), content_type=HTML, headers=_FROM_HERE_ONLY
             ),
@@ -190,9 +190,7 @@ class Service:
     def _model_metadata(self, _exchange: Exchange, place: Place) -> Response:
         chosen = self._predictor.choose(place.model, version=place.version)
         assert place.model is not None  # noqa: S101
-        return json_response(
-            model_metadata(chosen.loaded, name=place.model, versions=chosen.served.status()["versions"])
-        )
+        return json_response(model_metadata(chosen.loaded, place.model, chosen.served.status()["versions"]))
 
     def _metrics(self, _exchange: Exchange, _place: Place) -> Response:
         times = {}

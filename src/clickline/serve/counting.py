@@ -170,7 +170,7 @@ def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
         numbers = memoryview(content)[16:_INDEX].cast("d")
         for name, label, kind, first in _index(content):
             metric = metric_of(name, kind)
-            own = numbers[first : first + metric.length].tolist()
+            own = list(map(float, numbers[first : first + metric.length]))
             if own[0] != own[0]:  # a gauge that nobody has set yet
                 continue
             before = found.setdefault(name, {}).get(label, own)

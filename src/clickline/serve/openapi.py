@@ -31,13 +31,6 @@ ERRORS = {
 }
 _ALWAYS = (400, 401, 405, 408, 413, 414, 417, 429, 431, 500, 505)
 _OF_PREDICTIONS = (404, 415, 503, 504)
-_MODEL = {
-    "name": "model",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string"},
-    "description": "Name of a model or a split.",
-}
 _VERSION = {
     "name": "version",
     "in": "path",
@@ -105,8 +98,8 @@ _OLDER = {"elastic": "ElasticResponse", "general": "GeneralResponse"}
 
 
 @cache
-def description() -> Json:
-    """The document."""
+def description(models: tuple[str, ...] = ()) -> Json:
+    """The document; with the names that can be asked for, if they are given."""
     paths: Json = {}
     for route in ROUTES:
         operation = _operation(route)
@@ -124,6 +117,7 @@ def description() -> Json:
         "paths": paths,
         "security": [{}, {"token": []}],
         "components": {
+            "parameters": {"model": _model(models), "version": _VERSION},
             "schemas": SCHEMAS,
             "securitySchemes": {
                 "token": {
@@ -181,7 +175,18 @@ _RETRY: Json = {"Retry-After": {"description": "Seconds.", "schema": {"type": "i
 
 
 def _parameters(route: Route) -> list[Json]:
-    return [one for one in (_MODEL, _VERSION) if f"{{{one['name']}}}" in route.template]
+    named_in_path = [name for name in ("model", "version") if f"{{{name}}}" in route.template]
+    return [{"$ref": f"#/components/parameters/{name}"} for name in named_in_path]
+
+
+def _model(names: tuple[str, ...]) -> Json:
+    return {
+        "name": "model",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "enum": list(names)} if names else {"type": "string"},
+        "description": "Name of a model or a split.",
+    }
 
 
 def _options(route: Route) -> Json:

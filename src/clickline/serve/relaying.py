@@ -31,7 +31,8 @@ class Relays:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, transport: asyncio.Transport, first: bytes, *, front: Front, guest: Guest) -> None:
-        inner = _Side()
+        inner, outer = _Side(), _Outside(front, guest)
+        outer.transport, outer.other, inner.other = transport, inner, outer  # before: the other side may speak first
         try:
             made, _ = await asyncio.get_running_loop().create_unix_connection(lambda: inner, str(self._path))
         except OSError as error:
@@ -41,8 +42,6 @@ class Relays:
         if transport.is_closing():
             made.close()
             return
-        outer = _Outside(front, guest)
-        outer.transport, outer.other, inner.other = transport, inner, outer
         transport.set_protocol(outer)
         made.write(first)
         transport.resume_reading()
