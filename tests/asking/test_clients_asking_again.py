@@ -92,11 +92,11 @@ def test_nobody_there_says_so(call: Call) -> None:
 
 
 def test_the_timeout_is_for_all_tries_together(double: PredictorDouble, call: Call) -> None:
-    double.script.extend([wait(1.0)] * 3)
+    double.script.extend([wait(4.0)] * 3)
     began = time.monotonic()
     with pytest.raises(PeerError, match=r"no answer within 0\.2 s"):
         call(double.url, "predict", {"I1": 3}, options={"timeout": 0.2})
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.0}, {"retries": -1}])

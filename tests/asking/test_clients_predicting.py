@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from typing import Any
 
@@ -57,10 +58,16 @@ def test_what_a_server_says_of_itself(double: PredictorDouble, call: Call) -> No
     assert call(double.url, "ready") is False
 
 
-def test_nobody_there_is_not_ready(double: PredictorDouble, call: Call) -> None:
+def test_nobody_there_is_not_ready(call: Call) -> None:
     free = PredictorDouble()
     free.stop()
     assert call(free.url, "ready") is False
+
+
+def test_who_does_not_answer_is_not_ready(call: Call) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert call(url, "ready", options={"timeout": 0.1}) is False
 
 
 def test_a_refusal_keeps_the_servers_words_and_reason(double: PredictorDouble, call: Call) -> None:

@@ -38,7 +38,7 @@ def test_both_loops(served: tuple[AskedDouble, str], rate: float | None) -> None
 def test_it_ends_after_its_seconds(served: tuple[AskedDouble, str]) -> None:
     load = Load(connections=2, seconds=0.3)
     figures, _ = measure(address_of(served[1]), ROWS, load, protocol="grpc", model="ctr")
-    assert 0.3 <= figures["seconds"] < 2
+    assert 0.3 <= figures["seconds"] < 5
     assert figures["requests"] > 5
 
 

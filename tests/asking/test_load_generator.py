@@ -47,7 +47,7 @@ def test_it_ends_after_its_seconds(double: PredictorDouble) -> None:
     figures, _ = measure(
         address_of(double.url), ROWS, load, model="ctr", tell=lambda done, share: told.append((done, share))
     )
-    assert 0.4 <= figures["seconds"] < 1.5
+    assert 0.4 <= figures["seconds"] < 5
     assert figures["requests"] > 10
     assert told == sorted(told)
     assert 0 < told[-1][1] <= 1
@@ -72,15 +72,15 @@ def test_an_open_loop_keeps_its_rate(double: PredictorDouble) -> None:
 
 
 def test_a_stall_is_seen_by_all_that_fell_due_in_it(double: PredictorDouble) -> None:
-    """With one connection, a stall of 300 ms delays about 30 requests at 100/s; a closed loop sees one."""
+    """With one connection, a stall of a second delays about 60 requests at 60/s; a closed loop sees one."""
 
     def stalled(load: Load) -> int:
-        double.script.extend([lambda _: True, wait(0.3)])  # the first answer is not counted
+        double.script.extend([lambda _: True, wait(1.0)])  # the first answer is not counted
         _, tally = measure(address_of(double.url), ROWS, load, per_request=1, model="ctr")
-        return sum(seconds > 0.1 for seconds in tally.taken)
+        return sum(seconds > 0.5 for seconds in tally.taken)
 
     assert stalled(Load(connections=1, requests=60)) == 1
-    assert stalled(Load(connections=1, requests=60, rate=100.0)) > 10
+    assert stalled(Load(connections=1, requests=70, rate=60.0)) > 10
 
 
 def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
@@ -109,8 +109,8 @@ def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
 
 
 def test_answers_that_come_too_late_are_failures(double: PredictorDouble) -> None:
-    double.script.extend([lambda _: True, wait(2.0)])
-    figures, _ = measure(address_of(double.url), ROWS, Load(requests=5, timeout=0.3), per_request=1, model="ctr")
+    double.script.extend([lambda _: True, wait(6.0)])
+    figures, _ = measure(address_of(double.url), ROWS, Load(requests=5, timeout=1.5), per_request=1, model="ctr")
     assert figures["errors"] == {"timeout": 1}
     assert figures["requests"] == 5
 

@@ -115,6 +115,14 @@ def test_tritonclient_infers_over_grpc_on_the_same_port(
 
 
 @pytest.mark.heavy
+def test_every_new_connection_is_answered_over_grpc(address: str) -> None:
+    """Who speaks first differs from one to the next, and nothing that either says may be lost."""
+    for _ in range(20):
+        with over_grpc.InferenceServerClient(address, channel_args=[("grpc.use_local_subchannel_pool", 1)]) as client:
+            assert client.is_server_live(client_timeout=10)
+
+
+@pytest.mark.heavy
 def test_our_own_ways_agree(address: str, rows: list[dict[str, str]], expected: list[float]) -> None:
     with Client(f"http://{address}") as client:
         version = client.predict(rows[0]).version

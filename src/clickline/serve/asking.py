@@ -32,6 +32,10 @@ class LostConnection(PeerError):
     """The server could not be reached, or went away before it had answered; another try may go better."""
 
 
+class NoAnswer(PeerError):
+    """The time for a call is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a predictor listens."""
@@ -236,14 +240,14 @@ class Patience:
         self._end = time.monotonic() + timeout
 
     def left(self) -> float:
-        """Seconds; a PeerError if there are none."""
+        """Seconds; an error if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self.exhausted()
         return left
 
-    def exhausted(self) -> PeerError:
-        return PeerError(f"no answer within {self._timeout:g} s; give more time with timeout=…")
+    def exhausted(self) -> NoAnswer:
+        return NoAnswer(f"no answer within {self._timeout:g} s; give more time with timeout=…")
 
     def pause_after(self, error: RequestError | LostConnection) -> float:
         """Seconds to wait before the next try; raises the error where one would be of no use."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from clickline.serve.asking import (
     LostConnection,
+    NoAnswer,
     Patience,
     Replies,
     Reply,
@@ -74,7 +75,7 @@ class AsyncClient(Asking):
         """As Client.ready."""
         try:
             reply = await self._exchange(self._requests.get("/v2/health/ready"), self._patience())
-        except LostConnection:
+        except (LostConnection, NoAnswer):
             return False
         return reply.status == 200
 

@@ -16,8 +16,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Self
 
+from clickline.errors import PeerError
 from clickline.serve.asking import (
     LostConnection,
+    NoAnswer,
     Patience,
     Replies,
     Reply,
@@ -73,7 +75,9 @@ class Asking:
     def _pinned(self, rows: Row | Sequence[Row], model: str, version: int) -> bytes:
         return self._requests.post(infer_path(model, version), v2_body(rows_of(rows)))
 
-    def _unreachable(self, error: OSError) -> LostConnection:
+    def _unreachable(self, error: OSError) -> PeerError:
+        if isinstance(error, ssl.SSLError):  # another try would end in the same way
+            return PeerError(f"{self.address} cannot be reached over TLS: {error}")
         said = os.strerror(error.errno) if error.errno and error.errno > 0 else error  # asyncio has words of its own
         return LostConnection(f"{self.address} cannot be reached: {said}; is `clickline serve` running?")
 
@@ -135,7 +139,7 @@ class Client(Asking):
         """Whether every model has a version to answer with. False also if nobody answers."""
         try:
             reply = self._exchange(self._requests.get("/v2/health/ready"), self._patience())
-        except LostConnection:
+        except (LostConnection, NoAnswer):
             return False
         return reply.status == 200
 
@@ -201,7 +205,9 @@ class Client(Asking):
             connection = socket.create_connection((self.address.host, self.address.port), patience.left())
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_hostname=self.address.host)
+                connection = self._tls.wrap_socket(
+                    connection, server_hostname=self.address.host
+                )  # closes it if it fails
         except TimeoutError:
             raise patience.exhausted() from None
         except OSError as error:
