@@ -99,7 +99,7 @@ def assert_nothing_left(directory: Path, told: Mapping[str, Any], *, state: str 
         if one["address"]:
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", urlsplit(one["address"]).port or 0)) != 0, one["name"]
-    # PyTorch keeps an empty directory of its own, one for each user.
-    assert [path.name for path in (directory / "tmp").iterdir() if not path.name.startswith("torchinductor")] == []
+    libraries = ("torchinductor", ".ses")  # PyTorch and onnxruntime keep something of their own, once for each user
+    assert [path.name for path in (directory / "tmp").iterdir() if not path.name.startswith(libraries)] == []
     left = {path.name for path in (directory / state).iterdir()}
     assert not left & {"suite.json", "suite.token", ".suite.json.new"}
