@@ -93,7 +93,7 @@ def _quick_start(place: Path, first: dict[str, Any]) -> None:
         ask, predict, status, train, publish, again, down = commands
         answer = json.loads(reader.types(ask))
         assert (len(answer["predictions"]), answer["version"]) == (1, 1)
-        assert f"{answer['predictions'][0]:.4f}" in reader.types(predict)
+        assert f"{answer['predictions'][0]:.6f}" in reader.types(predict)
         shown = reader.types(status)
         assert all(f"{role}.0" in shown for role in PARTS)
         reader.types(train)
