@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,14 @@ from onnx import numpy_helper
 from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
+from clickline.data.pipeline import Dataset
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, open_dictionary, opened
 from clickline.publish.donefiles import directory_of
 from clickline.publish.manifests import MANIFEST, NETWORK, SAMPLE, FileFacts, Manifest, TableFacts
 from clickline.publish.parity import Published
 from clickline.publish.publishing import Settings, publish
-from clickline.publish.samples import Sample, draw
+from clickline.publish.samples import Sample
 from clickline.publish.stores import open_store
 from clickline.serve.raw_rows import Instance, first_rows
 
@@ -47,7 +49,9 @@ class ModelVersions:
             self._network = onnx.load_from_string(chain.network())
             self._sample = chain.sample().batch
         self.instances: list[Instance] = first_rows(job.data, schema, job.data.test, ROWS).instances
-        self._batch: Batch = draw(job, schema, paths=job.data.test, rows=ROWS)
+        dataset = Dataset(data=job.data, schema=schema, paths=job.data.test, batch_size=ROWS, seed=1, shuffle=False)
+        with closing(dataset.batches(epoch=0)) as batches:
+            self._batch: Batch = next(batches)[0]
         self._keys = np.unique(self._batch.keys)
 
     @property

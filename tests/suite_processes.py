@@ -35,8 +35,10 @@ class UpProcess:
             )
 
     def told(self) -> dict[str, Any]:
+        """What it tells; nothing if there is only what another has left."""
         with suppress(OSError, ValueError):
-            return json.loads((self.state / "suite.json").read_text())
+            found = json.loads((self.state / "suite.json").read_text())
+            return found if found["pid"] == self.process.pid else {}
         return {}
 
     def await_phase(self, phase: str) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def assert_nothing_left(directory: Path, told: Mapping[str, Any], *, state: str 
         if one["address"]:
             with socket.socket() as probe:
                 assert probe.connect_ex(("127.0.0.1", urlsplit(one["address"]).port or 0)) != 0, one["name"]
-    # PyTorch keeps an empty directory of its own, one for each user.
-    assert [path.name for path in (directory / "tmp").iterdir() if not path.name.startswith("torchinductor")] == []
+    libraries = ("torchinductor", ".ses")  # PyTorch and onnxruntime keep something of their own, once for each user
+    assert [path.name for path in (directory / "tmp").iterdir() if not path.name.startswith(libraries)] == []
     left = {path.name for path in (directory / state).iterdir()}
     assert not left & {"suite.json", "suite.token", ".suite.json.new"}

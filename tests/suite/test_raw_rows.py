@@ -31,7 +31,8 @@ LOGS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "slots": (
-        "label:1 user:77 ad:4 ad:9 price:0.3 price:2 other:1\n \n label:0\tad:4:5\nlabel:1 user\nlabel:0 price:1 price:3\n",
+        "label:1 user:77 ad:4 ad:9 price:0.3 price:2 other:1\n \n label:0\tad:4:5\nlabel:1 user\n"
+        "label:0 price:1 price:3\n",
         {"slots": ["user", "ad"], "dense": [{"name": "price", "size": 2}]},
     ),
     "elasticctr": ("1 0 1724:0 1326:1 99:1\n1 1 5:0\n1\n1 0 6:7\n", {"slots": ["0", "1"], "keys": "raw"}),
