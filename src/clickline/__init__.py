@@ -7,7 +7,6 @@ and the command line's --help stay fast: PyTorch is loaded by what needs it.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
     from clickline.launch.clusters import train_job as train_job
     from clickline.models.base import Model as Model
 
-try:
-    __version__ = version("clickline")
-except PackageNotFoundError:  # run from a checkout that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 _EXPORTS = {
     "Job": "clickline.config",
@@ -48,9 +44,20 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _EXPORTS:
         return getattr(import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'clickline' has no attribute {name!r}; it has {', '.join(sorted(_EXPORTS))}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("clickline")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:
