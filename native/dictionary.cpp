@@ -9,8 +9,6 @@ namespace clickline {
 
 namespace {
 
-std::string text(uint64_t number) { return std::to_string(number); }
-
 DictionaryError wrong(DictionarySection section, const std::string &what) {
   return DictionaryError(std::string(kSectionNames[section]) + ": " + what);
 }

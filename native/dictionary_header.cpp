@@ -16,8 +16,6 @@ constexpr uint64_t kMaxValues = uint64_t{1} << 62;
 
 uint64_t aligned(uint64_t at) { return (at + kDictionaryAlign - 1) / kDictionaryAlign * kDictionaryAlign; }
 
-std::string text(uint64_t number) { return std::to_string(number); }
-
 }  // namespace
 
 uint64_t DictionaryHeader::section_bytes(int section) const {

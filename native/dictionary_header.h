@@ -16,6 +16,8 @@ struct DictionaryError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+inline std::string text(uint64_t number) { return std::to_string(number); }  // in messages
+
 inline constexpr uint64_t kDictionaryHeader = 128, kDictionaryAlign = 64, kBlockKeys = 4;
 inline constexpr uint64_t kMaxDictionaryKeys = 0xFFFFFFFF;
 

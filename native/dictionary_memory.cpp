@@ -18,8 +18,6 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-std::string text(uint64_t number) { return std::to_string(number); }
-
 DictionaryError failed(const std::string &what) { return DictionaryError(what + ": " + std::strerror(errno)); }
 
 // The one file that was opened, whatever takes its name meanwhile.

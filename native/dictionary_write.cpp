@@ -13,8 +13,6 @@ namespace clickline {
 
 namespace {
 
-std::string text(uint64_t number) { return std::to_string(number); }
-
 struct Counts {
   uint64_t rows = 0, deleted = 0, bytes = 0;
   bool operator==(const Counts &) const = default;

@@ -12,8 +12,6 @@ namespace clickline {
 
 namespace {
 constexpr uint32_t kFields = 40;
-constexpr size_t kPiece = 32 * 1024;   // a piece and its index stay in the first two caches
-
 // `a` if so, else `b`, by arithmetic: compilers make branches of ?: as they like.
 template <class T>
 T either(bool so, T a, T b) { return b ^ ((a ^ b) & (T{0} - T{so})); }

@@ -10,8 +10,6 @@ namespace clickline {
 
 namespace {
 
-constexpr size_t kPiece = 32 * 1024;
-
 // The fields of a line with quotes. Those with doubled quotes are written anew into `unescaped`.
 class QuotedLine {
  public:

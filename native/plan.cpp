@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kPartitions = 256, kBucketsEach = kBuckets / kPartitions;
 constexpr size_t kPartitionsPerTask = 8;
-constexpr size_t kWorthSharing = 4096;  // fewer occurrences are done before a helper is awake
+constexpr size_t kKeysWorthSharing = 4096;  // fewer occurrences are done before a helper is awake
 
 struct Occurrence {
   uint64_t key;        // later: its number within the partition
@@ -37,7 +37,7 @@ void claim(Recycled<T> &array, size_t first, size_t count) {
 class PlanBuilder {
  public:
   PlanBuilder(const PlanInput &in, Plan &plan) : in_(in), plan_(plan) {
-    threads_ = std::max(in.keys.size(), in.offsets.size()) < kWorthSharing ? 1 : in.threads;
+    threads_ = std::max(in.keys.size(), in.offsets.size()) < kKeysWorthSharing ? 1 : in.threads;
     chunks_ = threads_ == 1 ? 1 : std::min<size_t>(in.rows, static_cast<size_t>(threads_) * 4);
     first_.assign(chunks_ + 1, 0);
   }

@@ -10,7 +10,7 @@
 namespace clickline {
 namespace {
 
-constexpr size_t kWorthSharing = 32768;  // floats; less is done before a helper is awake
+constexpr size_t kFloatsWorthSharing = 32768;  // floats; less is done before a helper is awake
 constexpr size_t kAhead = 16;            // occurrences between asking for a vector and reading it
 constexpr size_t kTasksPerThread = 4;
 
@@ -185,7 +185,7 @@ Recycled<uint32_t> Plan::find_maxima(const float *rows, size_t dim, int threads)
 }
 
 void Plan::gather(const float *rows, size_t dim, float *out, int threads) const {
-  if (occurrences_ * dim < kWorthSharing) threads = 1;
+  if (occurrences_ * dim < kFloatsWorthSharing) threads = 1;
   const size_t tasks = threads <= 1 ? 1 : std::min(rows_, static_cast<size_t>(threads) * kTasksPerThread);
   with_width(dim, [&](auto width) {
     parallel_for(tasks, threads, [&](size_t task) {
@@ -196,7 +196,7 @@ void Plan::gather(const float *rows, size_t dim, float *out, int threads) const 
 
 void Plan::scatter(const float *grad, const float *rows, size_t dim, float *out, int threads) const {
   if (distinct_ == 0) return;
-  if (occurrences_ * dim < kWorthSharing) threads = 1;
+  if (occurrences_ * dim < kFloatsWorthSharing) threads = 1;
   Recycled<uint32_t> maxima;
   if (ragged_ && max_slots_) maxima = find_maxima(rows, dim, threads);
   // Tasks of about as many occurrences each, cut between keys.

@@ -55,6 +55,8 @@ inline std::string_view take_line(std::string_view &data) {
   return line;
 }
 
+inline constexpr size_t kPiece = 32 * 1024;  // a piece of text and its index stay in the first two caches
+
 // The first lines of `data`, about `wanted` bytes or one line, whichever is more; `data` then starts after them.
 inline std::string_view take_piece(std::string_view &data, size_t wanted) {
   size_t length = data.size();

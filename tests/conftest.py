@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,12 @@ from clickline.config import Job
 from delivery_summary import write_deliveries
 from fault_summary import write_faults
 from processes import small_settings
+from sharing import made_once
 
+# Read when PyTorch loads. Tests run side by side, and their tensors are so small that a second thread for them costs
+# more than it saves, the more so if it spins while it waits. Jobs that say how many threads they want get them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Started in the background, or by nohup, these are ignored, and so would they be by every process that a test stops.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -24,13 +32,23 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     write_deliveries(terminalreporter)
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """A job that asks for more threads gets them, but does not leave them to the tests after its own."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def criteo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Train and test files of synthetic Criteo text."""
     from clickline.data.synthetic import write_criteo
 
-    directory = tmp_path_factory.mktemp("criteo")
-    write_criteo(directory / "data.tsv", rows=6000, seed=3, ids=30_000, test_rows=1500)
+    def write(directory: Path) -> None:
+        write_criteo(directory / "data.tsv", rows=6000, seed=3, ids=30_000, test_rows=1500)
+
+    directory = made_once(tmp_path_factory, "criteo", write)
     return {"train": str(directory / "data.train.tsv"), "test": str(directory / "data.test.tsv")}
 
 

@@ -203,6 +203,7 @@ class Reader(BatchReader):
             pool=keys_from(1, 600),
             always=keys_from(0, 0),
             seed=seed,
+            pause=0.001,  # or it takes a core from the processes that it waits for
         )
 
 

@@ -7,7 +7,6 @@ and the command line's --help stay fast: PyTorch is loaded by what needs it.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ if TYPE_CHECKING:
     from clickline.serve.payloads import Prediction as Prediction
     from clickline.serve.requests import RequestError as RequestError
 
-try:
-    __version__ = version("clickline")
-except PackageNotFoundError:  # run from a checkout that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 _EXPORTS = {
     "Job": "clickline.config",
@@ -56,9 +52,20 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _EXPORTS:
         return getattr(import_module(_EXPORTS[name]), name)
     raise AttributeError(f"module 'clickline' has no attribute {name!r}; it has {', '.join(sorted(_EXPORTS))}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("clickline")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,7 @@ UNSWITCHED = failpoints.DELIVERING[: failpoints.DELIVERING.index("transfer.numbe
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CubeProcesses]:
-    with two_by_two(tmp_path_factory.mktemp("killed"), wait=0.5) as found:
+    with two_by_two(tmp_path_factory.mktemp("killed"), wait=0.2) as found:
         yield found
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters import Parts, Run, Watched
+from sharing import made_once
 
 
 @pytest.fixture
@@ -41,6 +43,8 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """More rows than `criteo` has: AUC on its test rows is stable enough to compare."""
     from clickline.data.synthetic import write_criteo
 
-    directory = tmp_path_factory.mktemp("clicks")
-    write_criteo(directory / "data.tsv", rows=42_000, seed=3, ids=25_000, test_rows=12_000)
+    def write(directory: Path) -> None:
+        write_criteo(directory / "data.tsv", rows=42_000, seed=3, ids=25_000, test_rows=12_000)
+
+    directory = made_once(tmp_path_factory, "clicks", write)
     return {"train": str(directory / "data.train.tsv"), "test": str(directory / "data.test.tsv")}

@@ -78,7 +78,7 @@ def test_readers_see_one_version_at_a_time_and_never_fail(
 ) -> None:
     expected = tmp_path / "expected"
     store = VersionStore(tmp_path / "store")
-    cube = CubeProcesses(tmp_path / "processes", store, shards=2, copies=2, wait=0.3)
+    cube = CubeProcesses(tmp_path / "processes", store, shards=2, copies=2, wait=0.1)
     known = Known.of_store(store, highest=KEYS)
     publisher = Publisher(cube, known, expected)
     readers: list[subprocess.Popen[str]] = []

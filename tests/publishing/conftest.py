@@ -2,49 +2,68 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from trainings import Training
 
 from clickline.config import Job
+from clickline.publish import publishing
 from clickline.publish.publishing import Settings, publish
 from clickline.publish.stores import Store, open_store
 from clickline.train.api import train_job
+from clickline.train.learner import Learner
 from processes import small_settings
+from sharing import made_once
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_thread() -> Iterator[None]:
-    """These tensors are so small that handing them to a second one costs more than it saves."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def networks_exported_once() -> Iterator[None]:
+    """The same model gives the same bytes (test_onnx_networks), and making them is most of what publishing takes."""
+    known: dict[bytes, bytes] = {}
+    export = publishing.export
+
+    def remembered(learner: Learner) -> bytes:
+        digest = hashlib.sha256(repr((type(learner.model), learner.job.model, learner.schema)).encode())
+        for name, tensor in sorted(learner.tensors().items()):
+            if name.startswith(("model.", "average.")):
+                digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
+        if digest.digest() not in known:
+            known[digest.digest()] = export(learner)
+        return known[digest.digest()]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(publishing, "export", remembered)
+        yield
 
 
 @pytest.fixture(scope="session")
 def training(criteo: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Training:
     """Rows come, change and, by eviction, go between the three checkpoints."""
-    settings = small_settings(criteo, tmp_path_factory.mktemp("trained"))
-    settings["checkpoint"] = {"every_steps": 20, "keep": 10}
-    settings["tables"] = {"eviction": {"unseen_for": 15}, "evict_every": 10}
-    settings["train"] = {"batch_size": 100, "log_every": 7, "epochs": 1, "max_steps": 60, "average": 0.9}
-    job = Job.model_validate(settings)
-    result = train_job(job)
-    return Training(result.directory, sorted((result.directory / "checkpoints").glob("step-*")))
+
+    def train(directory: Path) -> None:
+        settings = small_settings(criteo, directory)
+        settings["checkpoint"] = {"every_steps": 20, "keep": 10}
+        settings["tables"] = {"eviction": {"unseen_for": 15}, "evict_every": 10}
+        settings["train"] = {"batch_size": 100, "log_every": 7, "epochs": 1, "max_steps": 60, "average": 0.9}
+        train_job(Job.model_validate(settings))
+
+    run = made_once(tmp_path_factory, "trained", train) / "runs" / "small"
+    return Training(run, sorted((run / "checkpoints").glob("step-*")))
 
 
 @pytest.fixture(scope="session")
 def _filled(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = open_store(tmp_path_factory.mktemp("filled") / "store")
-    publish(training.checkpoints[0], store, Settings(kind="base", sample_rows=64))
-    for checkpoint in training.checkpoints[1:]:
-        publish(checkpoint, store, Settings(kind="delta", sample_rows=64))
-    return Path(store.url)
+    def fill(directory: Path) -> None:
+        store = open_store(directory / "store")
+        publish(training.checkpoints[0], store, Settings(kind="base", sample_rows=64))
+        for checkpoint in training.checkpoints[1:]:
+            publish(checkpoint, store, Settings(kind="delta", sample_rows=64))
+
+    return made_once(tmp_path_factory, "filled", fill) / "store"
 
 
 @pytest.fixture

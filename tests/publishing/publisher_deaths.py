@@ -10,16 +10,20 @@ from pathlib import Path
 import torch
 
 from clickline import failpoints
-from clickline.publish import donefiles
+from clickline.publish import donefiles, publishing
 from clickline.publish.publishing import Settings, publish
 from clickline.publish.stores import open_store
+from clickline.publish.trained import open_trained
 
 
 def main(checkpoint: Path, place: Path) -> None:
     torch.set_num_threads(1)
     store = open_store(place)
+    # What takes longest, importing PyTorch and exporting, is done once, before the forks: all publish one checkpoint.
+    network = publishing.export(open_trained(checkpoint, threads=1).learner)
+    publishing.export = lambda learner: network
     for point in failpoints.PUBLISHING:
-        child = os.fork()  # so that the imports, which take longest, are done once
+        child = os.fork()
         if child == 0:
             os.environ[failpoints.VARIABLE] = point
             publish(checkpoint, store, Settings(kind="delta", sample_rows=16))

@@ -37,6 +37,7 @@ def kill_when(process, condition) -> None:
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until, "the moment to kill never came"
+        time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -78,6 +79,7 @@ def test_interrupt_leaves_no_traceback_and_a_usable_run(criteo, tmp_path):
     while not (saves / "step-0000000020").exists():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130

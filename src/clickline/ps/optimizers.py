@@ -67,16 +67,15 @@ def _rule(spec: DenseOptimizer) -> Callable[..., None]:
     """Takes parameters, gradients, then lists of what the state holds of each."""
     shared = {"lr": spec.learning_rate, "weight_decay": spec.weight_decay, "maximize": False, "fused": True}
     if spec.name == "sgd":
-        plain = partial(sgd, momentum=0.0, dampening=0.0, nesterov=False, **shared)
-        return lambda moving, gradients: plain(moving, gradients, [])
+        plain: Callable[..., None] = sgd
+        return lambda moving, gradients: plain(
+            moving, gradients, [], momentum=0.0, dampening=0.0, nesterov=False, **shared
+        )
     if spec.name == "adagrad":
-        return partial(adagrad, lr_decay=0.0, eps=1e-10, **shared)
-    kind = adam if spec.name == "adam" else adamw
-    moments = partial(kind, amsgrad=False, beta1=0.9, beta2=0.999, eps=1e-8, **shared)
-
-    def move(
-        moving: list[Tensor], gradients: list[Tensor], means: list[Tensor], squares: list[Tensor], steps: list[Tensor]
-    ) -> None:
-        moments(moving, gradients, means, squares, [], steps)
-
-    return move
+        sums: Callable[..., None] = adagrad
+        return partial(sums, lr_decay=0.0, eps=1e-10, **shared)
+    moments: Callable[..., None] = adam if spec.name == "adam" else adamw
+    betas = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False}
+    return lambda moving, gradients, means, squares, steps: moments(
+        moving, gradients, means, squares, [], steps, **betas, **shared
+    )

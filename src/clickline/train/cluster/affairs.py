@@ -1,6 +1,7 @@
 """The state of affairs: who is there, what is offered, who stands still. `Coordinator.run` waits on it.
 
-Everything is guarded by `changed`. Methods without an underscore may be called from any thread.
+Everything is guarded by the lock of `changed` and `announced`. Methods without an underscore may be called from any
+thread.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class Affairs:
 
     def __init__(self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool) -> None:
         self.job, self.schema, self.directory, self.standing, self.sync = job, schema, directory, standing, sync
-        self.changed = threading.Condition(threading.RLock())
+        lock = threading.RLock()
+        self.changed = threading.Condition(lock)
+        self.announced = threading.Condition(lock)
+        """Something that everybody should hear. Signs of life wait for this alone: if each report of many trainers woke
+        the signs of life of all of them, the coordinator would do nothing else."""
         self.roster = Roster(job.cluster)
         self.client = secrets.randbits(62) + 1
         self.book = LeaseBook(0, attempts=1)
@@ -263,6 +268,7 @@ class Affairs:
     def _tell(self) -> None:
         self._version += 1
         self.changed.notify_all()
+        self.announced.notify_all()
 
 
 def released(book: dict[str, Any], *, first: int, static: list[str] | None) -> LeaseBook:

@@ -82,7 +82,7 @@ class Desk(Shown):
         if peer is None:
             return {"unknown": True}
         self._hear(peer, lost)
-        self.changed.wait_for(lambda: self._version != facts["heard"] or self._stop, self.job.cluster.heartbeat)
+        self.announced.wait_for(lambda: self._version != facts["heard"] or self._stop, self.job.cluster.heartbeat)
         self.roster.hear(facts["client"], facts["stats"])
         return {
             "version": self._version,
