@@ -33,8 +33,13 @@ class Network(MLModel):
 
 async def main() -> None:
     settings = Settings(
-        host="127.0.0.1", http_port=int(sys.argv[2]), grpc_port=int(sys.argv[2]) + 1, metrics_endpoint=None,
-        parallel_workers=0, use_structured_logging=False, debug=False,
+        host="127.0.0.1",
+        http_port=int(sys.argv[2]),
+        grpc_port=int(sys.argv[2]) + 1,
+        metrics_endpoint=None,
+        parallel_workers=0,
+        use_structured_logging=False,
+        debug=False,
     )
     server = MLServer(settings)
     await server.start([ModelSettings(name="ctr", implementation=Network)])

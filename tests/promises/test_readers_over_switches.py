@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killing import Killer
 from unpinned import Unpinned
 
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 from cube_readers import BatchReader, Known
+from killing import Killer
 from processes import ENVIRONMENT
 from version_stores import VersionStore, keys_from
 
