@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz up test pytest check bench bench-train bench-ps bench-cube strategies quality native-test reference clean
+.PHONY: fuzz up test pytest check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -20,7 +20,7 @@ check: $(VENV)/built
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-train bench-ps bench-cube
+bench: bench-train bench-ps bench-cube bench-serve
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py
@@ -30,6 +30,9 @@ bench-ps: $(VENV)/built
 
 bench-cube: $(VENV)/built
 	$(BIN)/python benchmarks/cube.py
+
+bench-serve: $(VENV)/built
+	$(BIN)/python benchmarks/serve.py
 
 strategies: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py --seeds 1,2,3

@@ -116,9 +116,6 @@ def _servers(
     return asks
 
 
-_peer = parts.peer_server
-
-
 def _with_cube(directory: Path, store: Path, form: parts.Form, stack: ExitStack) -> Any:
     cube = stack.enter_context(LocalCube(directory / "cube", store=store, shards=2, replicas=1))
     cube.wait_for(1)
