@@ -4,15 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz up test pytest check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: fuzz up test check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
 
-test: native-test pytest
-
-pytest: $(VENV)/built
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 15
+test: $(VENV)/built
+	sh tests/run.sh $(BIN)/python
 
 check: $(VENV)/built
 	$(BIN)/ruff check .

@@ -103,14 +103,10 @@ def _servers(
     url = stack.enter_context(parts.peer_server("serve_fastapi", network, fastapi["orjson"]))
     for name, form in fastapi.items():
         add(f"FastAPI {name}", url, form)
-    add(
-        "LitServe",
-        stack.enter_context(_peer("serve_litserve", network, parts.peer_json("/predict"))),
-        parts.peer_json("/predict"),
-    )
-    v2 = parts.peer_v2("/v2/models/ctr/infer")
+    lit, v2 = parts.peer_json("/predict"), parts.peer_v2("/v2/models/ctr/infer")
+    add("LitServe", stack.enter_context(parts.peer_server("serve_litserve", network, lit)), lit)
     try:
-        add("MLServer", stack.enter_context(_peer("serve_mlserver", network, v2)), v2)
+        add("MLServer", stack.enter_context(parts.peer_server("serve_mlserver", network, v2)), v2)
     except PeerError as error:
         console.print(f"  MLServer left out: {error}", highlight=False)
     return asks
