@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz up test check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: fuzz soak up test check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -19,6 +19,9 @@ check: $(VENV)/built
 	$(BIN)/lint-imports
 
 bench: bench-train bench-ps bench-cube bench-serve
+
+soak: $(VENV)/built
+	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest tests/promises_serving/test_soak.py
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py

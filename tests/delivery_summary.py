@@ -1,7 +1,7 @@
 """What all tests of delivery and of serving came to: printed after the last one, whichever process ran it.
 
 Tests note their counts with `record_property(NAME, {...})`; counts of the same name are added up. What cannot be added
-up is noted as a line of its own, with `record_property("counts", text)`.
+up is noted as a line of its own, with `record_property("counts", text)`, or "serving counts".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SERVING: dict[str, tuple[str, ...]] = {
 
 def write_deliveries(terminalreporter: Any) -> None:
     totals: dict[str, Counter[str]] = {name: Counter() for name in LINES | SERVING}
-    told: list[str] = []
+    told: dict[str, list[str]] = {"counts": [], "serving counts": []}
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") != "teardown":
@@ -56,14 +56,18 @@ def write_deliveries(terminalreporter: Any) -> None:
             for name, found in getattr(report, "user_properties", ()):
                 if name in totals:
                     totals[name].update(found)
-                told += [found] if name == "counts" else []
-    if not any(totals.values()) and not told:
+                if name in told:
+                    told[name].append(found)
+    if not any(totals.values()) and not any(told.values()):
         return
     for name, known in (("failure points", failpoints.DELIVERING), ("publishers killed", failpoints.PUBLISHING)):
         totals[name].update({"known": len(known)} if totals[name] else {})
-    for title, known in (("promises of delivery", LINES), ("promises of serving", SERVING)):
+    for title, known, own in (
+        ("promises of delivery", LINES, "counts"),
+        ("promises of serving", SERVING, "serving counts"),
+    ):
         said = [text.format_map(totals[name]) for name, lines in known.items() for text in lines if totals[name]]
-        said += told if known is LINES else []
+        said += told[own]
         if said:
             terminalreporter.section(title)
         for line in said:

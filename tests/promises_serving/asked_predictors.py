@@ -127,8 +127,12 @@ class Asker(threading.Thread):
                     self.counts["failed"] += 1
                     self.trouble.append(f"{time.strftime('%H:%M:%S')} {error!r}")
                     continue
-                self.slowest = max(self.slowest, time.monotonic() - began)
+                self.noted(time.monotonic() - began)
                 self._judge(rows, found.version, np.array(found.probabilities, np.float64))
+
+    def noted(self, seconds: float) -> None:
+        """How long an answer took."""
+        self.slowest = max(self.slowest, seconds)
 
     def _judge(self, rows: np.ndarray, version: int, said: np.ndarray) -> None:
         self.counts.update(answers=1, predictions=len(rows))
