@@ -150,7 +150,8 @@ class ModelVersions:
         for tensor in changed.graph.initializer:
             if tensor.data_type == onnx.TensorProto.FLOAT:
                 weights = numpy_helper.to_array(tensor)
-                moved = weights + self._random.normal(0, 0.05, weights.shape).astype(np.float32)
+                # No sign changes: among them may be variances, of which there are roots.
+                moved = weights * np.exp(self._random.normal(0, 0.2, weights.shape)).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(moved), tensor.name))
         content: bytes = changed.SerializeToString()
         return content
