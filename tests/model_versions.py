@@ -148,9 +148,8 @@ class ModelVersions:
         changed = onnx.ModelProto()
         changed.CopyFrom(self._network)
         for tensor in changed.graph.initializer:
-            if tensor.data_type == onnx.TensorProto.FLOAT:
+            if tensor.name.startswith("model."):  # others are constants of its formulas, such as exponents
                 weights = numpy_helper.to_array(tensor)
-                # No sign changes: among them may be variances, of which there are roots.
                 moved = weights * np.exp(self._random.normal(0, 0.2, weights.shape)).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(moved), tensor.name))
         content: bytes = changed.SerializeToString()
