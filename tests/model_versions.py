@@ -148,9 +148,9 @@ class ModelVersions:
         changed = onnx.ModelProto()
         changed.CopyFrom(self._network)
         for tensor in changed.graph.initializer:
-            if tensor.data_type == onnx.TensorProto.FLOAT:
+            if tensor.name.startswith("model."):  # others are constants of its formulas, such as exponents
                 weights = numpy_helper.to_array(tensor)
-                moved = weights + self._random.normal(0, 0.05, weights.shape).astype(np.float32)
+                moved = weights * np.exp(self._random.normal(0, 0.2, weights.shape)).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(moved), tensor.name))
         content: bytes = changed.SerializeToString()
         return content

@@ -105,7 +105,7 @@ class WorkerKiller(threading.Thread):
 class Asker(threading.Thread):
     """Asks for a few rows again and again, and holds each answer against the version that it names."""
 
-    def __init__(self, url: str, versions: ModelVersions, *, seed: int, pause: float = 0.004) -> None:
+    def __init__(self, url: str, versions: ModelVersions, *, seed: int, pause: float = 0.01) -> None:
         super().__init__(daemon=True)
         self._url, self._versions, self._pause = url, versions, pause
         self._random = np.random.default_rng(seed)

@@ -32,6 +32,7 @@ class Suite:
         self.versions = ModelVersions(directory / "store", checkpoint, seed=SEED)
         self.cube = CubeProcesses(directory / "processes", self.versions, shards=2, copies=2, wait=0.3)
         self.askers: list[Asker] = []
+        self.killers: list[Killer | WorkerKiller] = []
         self._random = random.Random(SEED)
         self.counts: Counter[str] = Counter(bases=0, deltas=0, rollbacks=0)
 
@@ -42,6 +43,19 @@ class Suite:
         self.askers = [Asker(self.predictor.url, self.versions, seed=100 * SEED + n) for n in range(CLIENTS)]
         for asker in self.askers:
             asker.start()
+
+    def start_killing(self) -> None:
+        self.killers = [Killer(self.cube, shard, seed=SEED) for shard in range(2)]
+        self.killers.append(WorkerKiller(self.predictor, seed=SEED))
+        for killer in self.killers:
+            killer.start()
+
+    def stop_killing(self) -> None:
+        """What was killed lives again after this."""
+        while self.killers:
+            killer = self.killers.pop()
+            killer.end()
+            self.counts.update(killer.counts)
 
     def switch(self, kind: str = "") -> None:
         """One more version, or one back; and wait until clients have seen it."""
@@ -62,6 +76,12 @@ class Suite:
         self.counts.update({kind: 1, "switches": 1})
 
     def close(self) -> None:
+        try:
+            self.stop_killing()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         for asker in self.askers:
             asker.end()
         if hasattr(self, "predictor"):
@@ -90,21 +110,13 @@ def test_every_answer_is_what_the_version_it_names_predicts(
 ) -> None:
     began = time.monotonic()
     with serving(tmp_path, checkpoint) as suite:
-        killers = [
-            *(Killer(suite.cube, shard, seed=SEED) for shard in range(2)),
-            WorkerKiller(suite.predictor, seed=SEED),
-        ]
-        for killer in killers:
-            killer.start()
+        suite.start_killing()
         suite.switch("deltas")
         suite.switch("rollbacks")
         while suite.counts["switches"] < SWITCHES:
             suite.switch()
-        for killer in killers:
-            killer.end()
+        suite.stop_killing()
     total = suite.total()
-    for killer in killers:
-        total.update(killer.counts)
     seen = {version for asker in suite.askers for version in asker.seen}
     total.update(clients=CLIENTS, versions=len(seen), published=suite.versions.last)
     record_property("predictions over switches", dict(total))
