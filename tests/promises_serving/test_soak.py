@@ -1,8 +1,7 @@
 """A predictor that is asked without a pause while its version changes every second: does it keep what it should let go?
 
-A minute by default, hours by `make soak`. Memory, descriptors and latency are sampled for each version, and their slopes
-printed. Memory and descriptors must stay; how long answers take is only told, since it says as much
-about the machine.
+A minute by default, hours by `make soak`. Memory, descriptors and latency are sampled for each version, their slopes
+printed. Memory and descriptors must stay; how long answers take is only told, since it says as much about the machine.
 """
 
 from __future__ import annotations
