@@ -34,7 +34,7 @@ def test_the_commands_of_the_guide(tmp_path: Path) -> None:
         reader.types(train)
         assert "version 2 (" in reader.types(publish)
         listed = json.loads(reader.types(f"{versions} --json"))
-        assert [one["version"] for one in listed["versions"]] == [1, 2]
+        assert [one["version"] for one in listed] == [1, 2]
         eventually(lambda: "version 2 in service" in reader.types(status), what="version 2 in service")
         assert "version 1 is the one to serve" in reader.types(rollback)
         eventually(lambda: json.loads(reader.types(predict))["versions"] == [1], what="version 1 served again")
