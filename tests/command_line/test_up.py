@@ -128,7 +128,7 @@ def test_a_job_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("modle: {}\n")
     done = run("up", tmp_path / "job.yaml", "--state", tmp_path / "state", "--once")
     assert done.returncode == 3
-    assert re.search(r"modle.*did you mean 'model'", done.stderr, flags=re.DOTALL)
+    assert re.search(r"modle.*did you mean model", done.stderr, flags=re.DOTALL)
     assert not (tmp_path / "state" / "suite.json").exists()
 
 

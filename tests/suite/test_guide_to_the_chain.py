@@ -33,7 +33,8 @@ def test_the_commands_of_the_guide(tmp_path: Path) -> None:
         assert (len(said["predictions"]), said["versions"]) == (4000, [1])
         reader.types(train)
         assert "version 2 (" in reader.types(publish)
-        assert "delta" in reader.types(versions)
+        listed = json.loads(reader.types(f"{versions} --json"))
+        assert [one["version"] for one in listed] == [1, 2]
         eventually(lambda: "version 2 in service" in reader.types(status), what="version 2 in service")
         assert "version 1 is the one to serve" in reader.types(rollback)
         eventually(lambda: json.loads(reader.types(predict))["versions"] == [1], what="version 1 served again")

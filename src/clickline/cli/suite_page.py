@@ -37,9 +37,10 @@ def phase_of(where: str | None) -> str:
     from clickline.launch.suite_states import is_up, read_suite
 
     state = Path(where or "runs")
-    found = (read_suite(state) if state.is_dir() else None) or {}
-    phase = str(found.get("phase", ""))
-    return phase if phase not in SERVING and is_up(state) else ""
+    found = read_suite(state) if state.is_dir() else None
+    if found is None or found.get("phase") in SERVING or not is_up(state):
+        return ""
+    return str(found.get("phase", ""))
 
 
 def show_suite(state: Path, *, watch: bool, as_json: bool) -> None:
