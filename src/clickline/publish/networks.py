@@ -18,6 +18,7 @@ from clickline.data.declarations import Embedding
 from clickline.data.schema import Schema
 from clickline.errors import VersionError
 
+onnxruntime.disable_telemetry_events()  # what runs here is nobody else's business
 OUTPUT = "probability"
 _FETCH = [OUTPUT]
 WIDEST_ROW = 4096
