@@ -87,7 +87,14 @@ def _table(components: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("component", "process", "version", "restarts", "health", "address"):
         right = title in ("process", "version", "restarts")
-        table.add_column(title, justify="right" if right else "left", no_wrap=title != "health", overflow="fold")
+        least = len("well") if title == "health" else None
+        table.add_column(
+            title,
+            justify="right" if right else "left",
+            no_wrap=title not in ("health", "address"),
+            overflow="fold",
+            min_width=least,
+        )
     for one in components:
         table.add_row(
             _name(one),
