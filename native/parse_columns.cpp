@@ -13,12 +13,12 @@ namespace {
 constexpr size_t kMost = size_t{1} << 48;   // values; no sum or product below can overflow
 
 template <class T>
-T at(const Buffer &buffer, size_t i) {
+T at(const Bytes &buffer, size_t i) {
   T v;
   std::memcpy(&v, buffer.data + i * sizeof(T), sizeof(T));
   return v;
 }
-bool bit(const Buffer &buffer, size_t i) { return buffer.data[i / 8] >> (i % 8) & 1; }
+bool bit(const Bytes &buffer, size_t i) { return buffer.data[i / 8] >> (i % 8) & 1; }
 
 size_t bytes_needed(Kind kind, size_t count) {
   switch (kind) {

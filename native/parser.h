@@ -22,10 +22,10 @@ struct ArrowColumn {
   std::string name;
   Kind kind = Kind::int64;
   size_t offset = 0, length = 0;     // of the values: the first one's place in the buffers, and how many
-  Buffer validity, starts, values;   // no validity: none is null; starts: of text only
+  Bytes validity, starts, values;   // no validity: none is null; starts: of text only
   bool listed = false;               // whether each row holds a list of values
   size_t list_offset = 0;
-  Buffer list_validity, list_starts;   // 64-bit starts, counted from the first value
+  Bytes list_validity, list_starts;   // 64-bit starts, counted from the first value
 };
 
 class Parser {

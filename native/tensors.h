@@ -13,7 +13,7 @@
 
 namespace clickline {
 
-struct Packed {   // bytes of somebody else's
+struct Bytes {   // bytes of somebody else's
   const char *data = nullptr;
   size_t size = 0;
 };
@@ -30,7 +30,7 @@ struct Tensor {
   uint32_t rank = 0;             // dimensions; only of 1 and 2 are all sizes kept
   uint64_t rows = 0, width = 1;
   bool packed = false;           // whether it is `data` that counts: little endian, texts after their 32-bit lengths
-  Packed data{};
+  Bytes data{};
   std::vector<JsonValue> values{};
   std::vector<int64_t> starts{};   // if not empty: where each row's values begin, and the end; instead of rows, width
 

@@ -67,11 +67,11 @@ void construct(Parser *self, std::string format, std::vector<std::string> column
 
 PyParsed parse(const Parser &self, nb::handle data) {
   const View view(data);
-  const Buffer buffer = view.buffer();
+  const clickline::Bytes bytes = view.bytes();
   std::optional<Parsed> parsed;
   {
     clickline::bind::NoGil unlocked;
-    parsed = self.parse({buffer.data, buffer.size});
+    parsed = self.parse({bytes.data, bytes.size});
   }
   return PyParsed(std::move(*parsed), self.layout());
 }
@@ -94,7 +94,7 @@ using ListTuple = std::tuple<size_t, nb::object, nb::object>;
 PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<ColumnTuple> &given) {
   std::vector<View> views;
   std::vector<ArrowColumn> columns;
-  const auto buffer = [&](nb::handle object) { return views.emplace_back(object).buffer(); };
+  const auto buffer = [&](nb::handle object) { return views.emplace_back(object).bytes(); };
   for (const auto &[name, kind, offset, length, validity, starts, values, list] : given) {
     ArrowColumn &c = columns.emplace_back();
     c.name = name, c.kind = kind_of(kind), c.offset = offset, c.length = length;

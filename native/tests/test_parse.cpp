@@ -147,7 +147,7 @@ void fuzz_columns(int batches) {
       for (size_t at = 0; at < size; ++at)
         exact[at] = zero || below(3) ? 0 : static_cast<char>(below(below(2) ? 256 : 4));
       owned.push_back(exact);
-      return Buffer{exact, size};
+      return Bytes{exact, size};
     };
     for (const Column &column : parser.layout().columns) {
       ArrowColumn &c = columns.emplace_back();
