@@ -67,7 +67,7 @@ void construct(Parser *self, std::string format, std::vector<std::string> column
 
 PyParsed parse(const Parser &self, nb::handle data) {
   const View view(data);
-  const clickline::Bytes bytes = view.bytes();
+  const clickline::Bytes bytes = view.lent();
   std::optional<Parsed> parsed;
   {
     clickline::bind::NoGil unlocked;
@@ -94,7 +94,7 @@ using ListTuple = std::tuple<size_t, nb::object, nb::object>;
 PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<ColumnTuple> &given) {
   std::vector<View> views;
   std::vector<ArrowColumn> columns;
-  const auto buffer = [&](nb::handle object) { return views.emplace_back(object).bytes(); };
+  const auto buffer = [&](nb::handle object) { return views.emplace_back(object).lent(); };
   for (const auto &[name, kind, offset, length, validity, starts, values, list] : given) {
     ArrowColumn &c = columns.emplace_back();
     c.name = name, c.kind = kind_of(kind), c.offset = offset, c.length = length;

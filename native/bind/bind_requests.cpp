@@ -186,7 +186,7 @@ void construct(PyTensors *self, nb::iterable given) {
     }
     const nb::object data = tuple[3], starts = tuple[4];
     if (PyObject_CheckBuffer(data.ptr())) {
-      tensor.packed = true, tensor.data = self->views.emplace_back(data).bytes();
+      tensor.packed = true, tensor.data = self->views.emplace_back(data).lent();
       self->size += tensor.data.size;
     } else {
       add_values(*self, tensor, data, 1);

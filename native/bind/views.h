@@ -27,12 +27,12 @@ class View {
   View(View &&other) noexcept : view_(other.view_), held_(std::exchange(other.held_, false)) {}
   View &operator=(View &&) = delete;
   ~View() { if (held_) PyBuffer_Release(&view_); }
-  clickline::Bytes bytes() const {
+  clickline::Bytes lent() const {
     // An empty buffer may have no address; native code takes that for no buffer at all.
     if (!held_) return {};
     return {view_.buf ? static_cast<const char *>(view_.buf) : "", static_cast<size_t>(view_.len)};
   }
-  std::string_view bytes() const { return {buffer().data, buffer().size}; }
+  std::string_view bytes() const { return {lent().data, lent().size}; }
 
  private:
   Py_buffer view_{};
