@@ -113,6 +113,9 @@ class StubPredictor:
             self.hold = False
             self._arrived.notify_all()
 
+    def attach(self, wake: Any) -> None:
+        """It computes by itself."""
+
     def ready(self) -> bool:
         return not self.missing
 

@@ -49,7 +49,7 @@ def make_predictor(config: ServeConfig, token: bytes | None, counts: Counts) -> 
     """The real one."""
     from clickline.serve.predictors import Predictor
 
-    return Predictor.of(config, token=token or b"", counts=counts)
+    return Predictor.of(config, token=token or b"", counts=counts, on_loop=True)
 
 
 def own_token() -> bytes | None:

@@ -4,8 +4,11 @@ A batch is what came while the last one ran: at rest a request is computed at on
 run of the network. Only requests of the same version are put together. The queue has an end: one request too many is
 refused at once, with a word when to come again, and one that has waited too long is not computed.
 
-Beware: `done` is called by a thread of the batcher and must not block; and no variable of a thread may hold an item
-while it waits for the next, since that would hold a version, with its memory, that is served no more.
+Who computes: threads of its own, or, without any, a loop that somebody else runs and that `attach` names. Handing a
+request to a thread and its answer back are two wake-ups, which on some machines take as long as the network.
+
+Beware: `done` is called by whoever computes and must not block; and no variable of a thread may hold an item while it
+waits for the next, since that would hold a version, with its memory, that is served no more.
 """
 
 from __future__ import annotations
@@ -73,6 +76,9 @@ class Batcher:
         self._draining = False
         self._pace = 0.001
         """Seconds that a request has taken lately."""
+        self._aside: deque[Item | None] = deque()
+        self._wake: Callable[[], None] | None = None
+        self._rung = False
         self._threads = [threading.Thread(target=self._work, name=f"{name} {n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -80,6 +86,24 @@ class Batcher:
     @property
     def waiting(self) -> int:
         return self._waiting
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        """Without threads: `wake`, called by any thread, has `compute` called soon by the one that computes."""
+        if not self._threads:
+            self._wake = wake
+            self._ring()
+
+    def compute(self) -> None:
+        """One batch of what waits; if more does, it is asked for again, so that others have their turn in between."""
+        self._rung = False
+        try:
+            first = self._aside.popleft() if self._aside else self._queue.get_nowait()
+        except Empty:
+            return
+        if first is not None:
+            self._compute(self._gather(first, self._aside))
+        if self._aside or not self._queue.empty():
+            self._ring()
 
     def submit(self, item: Item) -> None:
         """Queue a request; `done` hears of it later. Raises if there is no room, or no more are taken."""
@@ -92,6 +116,8 @@ class Batcher:
             self._waiting += 1
             self._open += 1
         self._queue.put(item)
+        if not self._threads:
+            self._ring()
 
     def drain(self, seconds: float) -> bool:
         """Take no more, and wait for those that are here. Whether all were answered."""
@@ -107,6 +133,14 @@ class Batcher:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
+        if not self._threads:
+            self._refuse_rest(self._aside)
+
+    def _ring(self) -> None:
+        # Whoever sees True here has queued its item before `compute` lowered the flag, which will find it.
+        if not self._rung and self._wake is not None:
+            self._rung = True
+            self._wake()
 
     def _work(self) -> None:
         aside: deque[Item | None] = deque()
@@ -115,21 +149,29 @@ class Batcher:
             if first is None:
                 break
             group = self._gather(first, aside)
-            try:
-                self._run(group)
-            except Exception:  # a bug; who waits must hear of it, and the thread must live
-                _log.exception("a batch failed")
-                for item in group:
-                    self._finish(item, refuse("internal", "the prediction failed"))
-                    del item
-            del first, group
-        while True:  # what came in the very moment of the end
+            del first
+            self._compute(group)
+            del group
+        self._refuse_rest(aside)
+
+    def _compute(self, group: list[Item]) -> None:
+        try:
+            self._run(group)
+        except Exception:  # a bug; who waits must hear of it, and the thread must live
+            _log.exception("a batch failed")
+            for item in group:
+                self._finish(item, refuse("internal", "the prediction failed"))
+
+    def _refuse_rest(self, aside: deque[Item | None]) -> None:
+        """What came in the very moment of the end."""
+        while True:
             try:
                 left = aside.popleft() if aside else self._queue.get_nowait()
             except Empty:
                 break
             if left is None:
-                self._queue.put(None)  # that of another thread, which is still at work
+                if self._threads:
+                    self._queue.put(None)  # that of another thread, which is still at work
                 break
             self._took([left])
             self._finish(left, refuse("draining", "this server has stopped; ask another", 1.0))

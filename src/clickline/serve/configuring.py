@@ -132,8 +132,8 @@ class ServeConfig(Section):
     access_log: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of the requests that are logged."""
     grpc: bool = True
-    threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Of a worker, that compute batches."""
+    threads: Annotated[int, Field(ge=0, le=256)] = 0
+    """Of a worker, that compute batches. 0: its loop does, between reading and writing."""
     network_threads: Annotated[int, Field(ge=1, le=256)] = 1
     """That one network uses for one batch."""
 

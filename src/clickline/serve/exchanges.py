@@ -7,6 +7,7 @@ answers wakes the loop once: the first of them rings, the rest are found when it
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,14 +55,18 @@ class Exchange:
 
 
 class Mailbox:
-    """Answers of other threads, for the loop."""
+    """Answers, for the loop. Made, and read, in the loop's thread; filled by any."""
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, resolve: Callable[[Exchange, Found], None]) -> None:
         self._loop, self._resolve = loop, resolve
+        self._thread = threading.get_ident()
         self._letters: deque[tuple[Exchange, Found]] = deque()
         self._rung = False
 
     def put(self, exchange: Exchange, found: Found) -> None:
+        if threading.get_ident() == self._thread:
+            self._resolve(exchange, found)
+            return
         self._letters.append((exchange, found))
         # Whoever sees True here has put its letter in before the loop lowered the flag, so the loop will find it.
         if not self._rung:

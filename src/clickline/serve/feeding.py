@@ -24,6 +24,9 @@ from clickline.publish.manifests import TableFacts
 from clickline.publish.networks import embeddings_of
 
 Floats = NDArray[np.float32]
+_FEW = 4096
+"""Keys of a batch up to which each is looked up as it comes, if every slot has one value: to find those that are there
+twice, and to put rows back in their places, takes longer than to look some up again."""
 
 
 class RowSource(Protocol):
@@ -39,7 +42,7 @@ class Fed:
 
     feeds: dict[str, NDArray[Any]]
     keys: int
-    """Distinct ones that rows were read for; one that two tables are asked for counts twice."""
+    """That rows were read for: distinct ones of a large batch; one that two tables are asked for counts twice."""
     missing: int
     seconds: float
     """Spent on reading rows."""
@@ -53,6 +56,8 @@ class _Reading:
     pooling: list[int]
     sequence_length: int
     width: int
+    all: bool
+    """Whether these are all slots, in their order."""
     fed: list[tuple[str, str, int]]
     lengths: list[str]
 
@@ -93,6 +98,16 @@ class Feeder:
         keys = missing = 0
         seconds = 0.0
         for reading in self._readings:
+            if batch.offsets is None and not reading.sequence_length and rows * reading.width <= _FEW:
+                asked = batch.keys if reading.all else _columns(batch.keys, rows, reading.select)
+                for name, table, dim in reading.fed:
+                    start = perf_counter()
+                    found, lacking = source.rows(table, asked)
+                    seconds += perf_counter() - start
+                    feeds[name] = found.reshape(rows, reading.width, dim)
+                    keys += len(asked)
+                    missing += lacking
+                continue
             plan = _native.Plan(
                 batch.keys,
                 batch.offsets,
@@ -118,6 +133,10 @@ class Feeder:
         return Fed(feeds, keys, missing, seconds)
 
 
+def _columns(keys: NDArray[np.uint64], rows: int, select: list[int]) -> NDArray[np.uint64]:
+    return keys.reshape(rows, -1).take(select, axis=1).reshape(-1)
+
+
 def _readings(embeddings: Mapping[str, Embedding], schema: Schema, names: Sequence[str]) -> list[_Reading]:
     """Embeddings that read the same slots share one plan. What the network does not use is not read."""
     place = {slot.name: column for column, slot in enumerate(schema.slots)}
@@ -130,7 +149,10 @@ def _readings(embeddings: Mapping[str, Embedding], schema: Schema, names: Sequen
         if key not in found:
             select = [place[slot] for slot in one.slots]
             pooling = [POOLING[schema.slots[column].pooling] for column in select]
-            found[key] = _Reading(select, pooling, one.sequence_length, one.sequence_length or len(select), [], [])
+            whole = select == list(range(len(schema.slots)))
+            found[key] = _Reading(
+                select, pooling, one.sequence_length, one.sequence_length or len(select), whole, [], []
+            )
         if one.name in names:
             found[key].fed.append((one.name, one.table, one.dim))
         if one.sequence_length and one.length_name in names:

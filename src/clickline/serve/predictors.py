@@ -9,7 +9,7 @@ The version is chosen once, when a request comes, and the request is read, looke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -75,8 +75,10 @@ class Predictor:
             served.start()
 
     @classmethod
-    def of(cls, config: ServeConfig, *, token: bytes = b"", counts: Counting | None = None) -> Self:
-        """As configured. The token is for cubes."""
+    def of(
+        cls, config: ServeConfig, *, token: bytes = b"", counts: Counting | None = None, on_loop: bool = False
+    ) -> Self:
+        """As configured. The token is for cubes. `on_loop`: somebody will `attach` a loop, if it is to compute."""
         models = {}
         for name, source in config.models.items():
             cube = None if source.cube is None else _connect(source.cube, token, name)
@@ -96,9 +98,14 @@ class Predictor:
             shadows={name: Shadow(rule.model, rule.share) for name, rule in config.shadows.items()},
             default=config.default_model,
             limits=config.limits,
-            threads=config.threads,
+            # Waiting for more requests to come would keep a loop from reading them.
+            threads=config.threads or (0 if on_loop and not config.limits.delay else 1),
             counts=counts,
         )
+
+    def attach(self, wake: Callable[[Callable[[], None]], None]) -> None:
+        """Without threads of its own, batches are computed by whoever `wake` tells to; it may be called by any."""
+        self._batcher.attach(partial(wake, self._batcher.compute))
 
     @property
     def names(self) -> list[str]:

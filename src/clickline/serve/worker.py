@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,7 @@ class Worker:
             timing=self._timing,
             failed=lambda _: self._counts.count("clickline_failures_total", 1.0, "handshake"),
         )
+        self._predictor.attach(partial(_soon, loop, threading.get_ident()))
         acceptor.start()
         front.look()
         watching = loop.create_task(self._watch())
@@ -192,6 +194,15 @@ class Worker:
             limits=self._config.limits,
             counts=self._counts,
         )
+
+
+def _soon(loop: asyncio.AbstractEventLoop, thread: int, call: Callable[[], None]) -> None:
+    """Have the loop call; it first reads what else has come, which then shares the batch."""
+    if threading.get_ident() == thread:
+        loop.call_soon(call)
+    else:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(call)
 
 
 def _allow_descriptors() -> None:
