@@ -196,3 +196,21 @@ def test_several_threads_answer_side_by_side(known: Known, served: Served) -> No
         gate.opened.set()
         for one in asked:
             one.assert_answered(known)
+
+
+def test_without_threads_whoever_is_woken_computes_all_that_came_as_one_batch(known: Known, served: Served) -> None:
+    counts, calls = Recorded(), []
+    with Predictor({"ctr": served}, threads=0, counts=counts, limits=Limits(batch_rows=8)) as predictor:
+        early = Asking(predictor, known, 0, 2)
+        predictor.attach(calls.append)
+        others = [Asking(predictor, known, n, n + 2) for n in range(1, 6)]
+        assert len(calls) == 1  # one ring for all of them
+        calls.pop()()
+        assert len(calls) == 1  # there is more than a batch may have, and others have their turn first
+        calls.pop()()
+        assert not calls
+        for one in (early, *others):
+            one.assert_answered(known)
+        assert counts.observed["clickline_batch_rows", ""] == [8, 4]
+        late = Asking(predictor, known, 0, 1)
+    assert late.failure().reason == "draining"

@@ -21,8 +21,9 @@ from clickline.config.suggesting import suggestion
 from clickline.cube.client import Cube
 from clickline.errors import JobError
 from clickline.publish.stores import open_store
-from clickline.serve.batching import Again, Batcher, Done, Item
+from clickline.serve.batching import Batcher
 from clickline.serve.configuring import CubeSource, Limits, ServeConfig
+from clickline.serve.items import Again, Done, Item
 from clickline.serve.loaded import Loaded
 from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 from clickline.serve.served import Served
