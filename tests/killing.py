@@ -25,24 +25,41 @@ def switch_number(cube: CubeProcesses, name: str) -> int:
         return 0
 
 
-class Killer(threading.Thread):
-    """One for each shard: so one replica of each may be dead at the same time, but never both of one."""
+class Killing(threading.Thread):
+    """Kills something now and then until it is told to end; what goes wrong with that is told then."""
 
-    def __init__(self, cube: CubeProcesses, shard: int, *, seed: int) -> None:
+    def __init__(self, *, seed: object, until_next: tuple[float, float], **counts: int) -> None:
         super().__init__(daemon=True)
-        self._cube, self._random = cube, random.Random(f"{seed} {shard}")
-        self._names = [name for name in cube.names if name.startswith(f"{shard}_")]
+        self._random, self._until_next = random.Random(str(seed)), until_next
         self._over = threading.Event()
-        self.counts: Counter[str] = Counter(servers_killed=0, agents_killed=0)
+        self.counts: Counter[str] = Counter(counts)
         self.trouble = ""
 
     def run(self) -> None:
         try:
-            while not self._over.wait(self._random.uniform(*_UNTIL_NEXT)):
+            while not self._over.wait(self._random.uniform(*self._until_next)):
                 self._kill_one()
         except BaseException as error:
             self.trouble = repr(error)
             raise
+
+    def _kill_one(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """What it killed lives again after this."""
+        self._over.set()
+        self.join()
+        assert not self.trouble, self.trouble
+
+
+class Killer(Killing):
+    """One for each shard: so one replica of each may be dead at the same time, but never both of one."""
+
+    def __init__(self, cube: CubeProcesses, shard: int, *, seed: int) -> None:
+        super().__init__(seed=f"{seed} {shard}", until_next=_UNTIL_NEXT, servers_killed=0, agents_killed=0)
+        self._cube = cube
+        self._names = [name for name in cube.names if name.startswith(f"{shard}_")]
 
     def _kill_one(self) -> None:
         victim = self._random.choice(self._names)
@@ -63,9 +80,3 @@ class Killer(threading.Thread):
         numbers = [switch_number(self._cube, name) for name in self._cube.names]
         mine = [switch_number(self._cube, name) for name in self._names]
         return min(mine) == max(numbers) > 0
-
-    def end(self) -> None:
-        """What it killed lives again after this."""
-        self._over.set()
-        self.join()
-        assert not self.trouble, self.trouble

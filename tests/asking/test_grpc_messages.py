@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tritonclient.grpc.service_pb2 as theirs
 
 from clickline.serve.protos import generating
 from clickline.serve.protos import open_inference_pb2 as ours
 
 
-@pytest.mark.skipif(find_spec("grpc_tools") is None, reason="grpcio-tools is not installed: nothing to generate with")
 def test_the_python_is_what_the_proto_gives(tmp_path: Path) -> None:
     for made in generating.generate(tmp_path):
         kept = generating.HERE / made.name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -19,6 +18,7 @@ import numpy as np
 
 from clickline import Client
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
+from killing import Killing
 from model_versions import ModelVersions
 
 MODEL = "ctr"
@@ -70,23 +70,12 @@ class PredictorProcess:
         return False
 
 
-class WorkerKiller(threading.Thread):
+class WorkerKiller(Killing):
     """Kills a worker now and then, when all of them serve; so there is always one to ask."""
 
     def __init__(self, predictor: PredictorProcess, *, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._predictor, self._random = predictor, random.Random(seed)
-        self._over = threading.Event()
-        self.counts: Counter[str] = Counter(workers_killed=0)
-        self.trouble = ""
-
-    def run(self) -> None:
-        try:
-            while not self._over.wait(self._random.uniform(*_UNTIL_NEXT)):
-                self._kill_one()
-        except BaseException as error:
-            self.trouble = repr(error)
-            raise
+        super().__init__(seed=seed, until_next=_UNTIL_NEXT, workers_killed=0)
+        self._predictor = predictor
 
     def _kill_one(self) -> None:
         predictor = self._predictor
@@ -95,11 +84,6 @@ class WorkerKiller(threading.Thread):
         self.counts["workers_killed"] += 1
         eventually(lambda: predictor.begun() > begun, what="a worker in place of the one that was killed")
         assert len(predictor.pids()) == predictor.workers
-
-    def end(self) -> None:
-        self._over.set()
-        self.join()
-        assert not self.trouble, self.trouble
 
 
 class Asker(threading.Thread):

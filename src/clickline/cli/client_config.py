@@ -114,16 +114,13 @@ def client_config(
 
 def _suite(state: Path) -> dict[str, Any]:
     from clickline.errors import PeerError
+    from clickline.launch.suite_states import read_suite
 
-    file = state / "suite.json"
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise PeerError(f"nothing runs in {state}: there is no {file}; start `clickline up`, or name --url") from None
-    except (OSError, ValueError) as error:
-        raise PeerError(f"{file} cannot be read: {error}") from None
-    if not isinstance(found, dict) or not found.get("http"):
-        raise PeerError(f"{file} names no predictor yet; wait until `clickline up` serves, or name --url")
+    found = read_suite(state)
+    if found is None:
+        raise PeerError(f"nothing runs in {state}: start `clickline up`, or name --url")
+    if not found.get("http"):
+        raise PeerError(f"the suite in {state} has no predictor yet; wait until `clickline up` serves, or name --url")
     return found
 
 

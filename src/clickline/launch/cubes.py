@@ -11,15 +11,14 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import yaml
 
 from clickline.errors import PeerError
+from clickline.launch.lifetimes import Together
 from clickline.launch.local import private_sockets
 from clickline.launch.process import Spec
 from clickline.launch.supervising import Supervisor
@@ -29,7 +28,7 @@ _LONG = 180.0
 """Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
 
 
-class LocalCube:
+class LocalCube(Together):
     """`with LocalCube(directory, store=…, shards=2, replicas=2) as cube: …`; nothing is left running afterwards.
 
     Use it from one thread, and call `poll` now and then: who dies is started again by that.
@@ -65,24 +64,11 @@ class LocalCube:
         self._store = str(store) if "://" in str(store) else str(Path(store).absolute())
         self._keep, self._interval, self._wait, self._memory = keep, interval, wait, memory
         self._env = dict(env or {})
-        self._stack = ExitStack()
+        super().__init__()
         self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
         self._look = look or self._supervisor.poll
         self.servers: list[list[str]] = []
         """Addresses by shard, for `Cube.connect`."""
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     @property
     def url(self) -> str:

@@ -17,13 +17,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from clickline.errors import PeerError
 from clickline.launch.cubes import LocalCube
+from clickline.launch.lifetimes import Together
 from clickline.launch.local import free_ports
 from clickline.launch.process import Spec
 from clickline.launch.suite_states import birth, write_suite, write_token
@@ -43,7 +42,7 @@ _INTERVAL = 0.5
 _TELL_EVERY = 0.2
 
 
-class Suite:
+class Suite(Together):
     """`with Suite(state) as suite: suite.wait_for(version); …; suite.poll()`; nothing is left running afterwards.
 
     Who makes one has claimed the state directory (`suite_states.claimed`).
@@ -68,7 +67,7 @@ class Suite:
         self.directory = self.state / PLACE
         self.token = secrets.token_hex(16)
         self._port, self._workers, self._env = port, workers, dict(env or {})
-        self._stack = ExitStack()
+        super().__init__()
         self.supervisor = Supervisor([], restarts=_RESTARTS, on_event=on_event, grace=_GRACE)
         self._shape = {"shards": shards, "replicas": replicas, "wait": wait}
         self._cube: LocalCube | None = None
@@ -76,19 +75,6 @@ class Suite:
         self._told: dict[str, Any] = {}
         self._looked = 0.0
         self._begun = False
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._stack.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     @property
     def cube(self) -> LocalCube:
