@@ -38,6 +38,12 @@ def test_pairwise_is_the_sum_of_all_dot_products(v: Tensor) -> None:
     assert_close(pairwise(v), torch.stack(naive))
 
 
+def test_the_gradient_of_pairwise_is_that_of_the_sum_of_all_dot_products(v: Tensor) -> None:
+    wide = v.double().requires_grad_()
+    assert torch.autograd.gradcheck(pairwise, wide)
+    assert_close(pairwise(wide).detach(), pairwise(wide.detach()))
+
+
 def test_field_aware_pairs_use_the_vector_meant_for_the_other_slot() -> None:
     v = torch.randn(B, S, S, K)
     naive = [sum(row[i, j] @ row[j, i] for i, j in itertools.combinations(range(S), 2)) for row in v]

@@ -74,7 +74,7 @@ def linear(width: int, out: int, *, gain: Literal["relu", "linear"]) -> nn.Linea
 
 def activate(name: Activation, width: int) -> nn.Module:
     if name == "relu":
-        return nn.ReLU()
+        return nn.ReLU(inplace=True)  # of what a linear layer has just made, and nobody else looks at
     return nn.PReLU(width) if name == "prelu" else Dice(width)
 
 
