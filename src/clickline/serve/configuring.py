@@ -134,6 +134,9 @@ class ServeConfig(Section):
     grpc: bool = True
     threads: Annotated[int, Field(ge=0, le=256)] = 0
     """Of a worker, that compute batches. 0: its loop does, between reading and writing."""
+    awake: Annotated[float, Field(ge=0, le=1)] = 0.0002
+    """Seconds after an answer during which a worker polls for the next request: to be woken up can take as long as to
+    compute. 0: it sleeps at once."""
     network_threads: Annotated[int, Field(ge=1, le=256)] = 1
     """That one network uses for one batch."""
 

@@ -7,7 +7,9 @@ parsing.
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Protocol
 
 from clickline.serve.exchanges import Exchange, Found, Mailbox
@@ -72,17 +74,20 @@ class Front:
         body_limit: int,
         most: int,
         timing: Timing,
+        awake: float = 0.0,
         relaying: Relaying | None = None,
     ) -> None:
+        """`awake`: seconds after an answer during which the loop polls for what comes next instead of sleeping."""
         self._service, self._loop, self._relaying = service, loop, relaying
         self.body_limit, self.most, self.timing = body_limit, most, timing
-        self.handle, self.sent, self.refused = service.handle, service.sent, service.refused
+        self.handle, self.refused = service.handle, service.refused
         self.now = loop.time
         self.clock = Clock()
         self.mailbox = Mailbox(loop=loop, resolve=service.resolve)
         self.guests: set[Guest] = set()
         self.draining = False
         self._ticks = 0
+        self._awake, self._until, self._looking = awake, 0.0, False
 
     def admit(self, guest: Guest) -> bool:
         """A new connection; whether there is room for it."""
@@ -100,6 +105,22 @@ class Front:
             return False
         self._relaying.take(transport, first, front=self, guest=guest)
         return True
+
+    def sent(self, exchange: Exchange, response: Response) -> None:
+        """An answer is out. Whoever got it may ask again at once, so the loop does not sleep for a moment."""
+        self._service.sent(exchange, response)
+        if self._awake > 0:
+            self._until = perf_counter() + self._awake
+            if not self._looking:
+                self._looking = True
+                self._loop.call_soon(self._stay_awake)
+
+    def _stay_awake(self) -> None:
+        if perf_counter() < self._until:
+            os.sched_yield()  # whoever else wants to run here goes first
+            self._loop.call_soon(self._stay_awake)  # with something to call, the loop polls and does not wait
+        else:
+            self._looking = False
 
     def look(self) -> None:
         """At all deadlines, now and from now on."""

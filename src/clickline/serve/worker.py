@@ -124,6 +124,7 @@ class Worker:
             body_limit=limits.body,
             most=limits.connections,
             timing=self._timing,
+            awake=self._config.awake,
             relaying=None if grpc is None else Relays(self._socket),
         )
         acceptor = Acceptor(
