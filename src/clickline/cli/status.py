@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
+from clickline.cli import watching
 from clickline.cli.members import Members, shown
 from clickline.cli.output import AsJson, print_json, results, say
 from clickline.cli.runs import find_run
@@ -54,7 +54,11 @@ def status(
         say(f"clickline up is {preparing}")
     directory = find_run(run)
     if watch and not as_json:
-        found = _watch(directory)
+        found = watching.watch(
+            lambda: _read(directory),
+            page=lambda one: _page(one, _age(one)),
+            over=lambda one: one.get("phase") in (FINISHED, "failed"),
+        )
     else:
         found = _read(directory)
         age = _age(found)
@@ -65,17 +69,6 @@ def status(
             results().print(_page(found, age))
     if list(_complaints(found, _age(found))):
         raise typer.Exit(1)
-
-
-def _watch(directory: Path) -> dict[str, Any]:
-    with Live(console=results(), auto_refresh=False) as live:
-        while True:
-            found = _read(directory)
-            age = _age(found)
-            live.update(_page(found, age), refresh=True)
-            if found.get("phase") in (FINISHED, "failed"):
-                return found
-            time.sleep(1)
 
 
 def _read(directory: Path) -> dict[str, Any]:

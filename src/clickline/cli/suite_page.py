@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from clickline.cli import watching
 from clickline.cli.output import print_json, results
 
 SERVING = ("starting", "serving")
@@ -51,23 +50,13 @@ def show_suite(state: Path, *, watch: bool, as_json: bool) -> None:
         found = examine(state)
         return found or {"components": [], "complaints": [], "well": True, "phase": "stopped", "up": False}
 
-    found = _watch(look) if watch else look()
+    found = watching.watch(look, page=_page, over=lambda one: not one["up"]) if watch else look()
     if as_json:
         print_json(found)
     elif not watch:
         results().print(_page(found))
     if not found["well"]:
         raise typer.Exit(1)
-
-
-def _watch(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    with Live(console=results(), auto_refresh=False) as live:
-        while True:
-            found = look()
-            live.update(_page(found), refresh=True)
-            if not found["up"]:
-                return found
-            time.sleep(1)
 
 
 def _page(found: dict[str, Any]) -> RenderableType:

@@ -105,13 +105,15 @@ def stop(state: Path, *, seconds: float) -> bool:
     pid = int((read_suite(state) or {}).get("pid") or 0)
     if not pid:
         raise PeerError(f"{state}: a suite is starting there, but has not said who it is yet; try again")
+    born = birth(pid)
     if not _sent(pid, signal.SIGTERM, to_group=False) and is_up(state):
         raise PeerError(f"{state}: the suite there, process {pid}, is not yours to stop")
-    if _within(seconds, lambda: not is_up(state)):
-        return True
-    _sent(pid, signal.SIGKILL, to_group=False)
-    _within(_GONE_WITHIN, lambda: not is_up(state))
-    return False
+    by_itself = _within(seconds, lambda: not is_up(state))
+    if not by_itself:
+        _sent(pid, signal.SIGKILL, to_group=False)
+        _within(_GONE_WITHIN, lambda: not is_up(state))
+    _within(_GONE_WITHIN, lambda: not _is_same(pid, born))  # it lets go of the state a moment before it ends
+    return by_itself
 
 
 def clear(state: Path) -> list[str]:
