@@ -1,5 +1,6 @@
 // {"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"], "user": null}]}: rows as people write them. A list is
-// several values; null, an empty text, an empty list and a column that is left out are all a missing value.
+// several values; null, an empty text, an empty list and a column that is left out are all a missing value. Beside the
+// instances there may be a "key", which others look at.
 #include <algorithm>
 #include <optional>
 
@@ -48,6 +49,12 @@ void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
   if (!count) throw Refused("malformed", "\"instances\" is empty; it must hold at least one instance");
 }
 
+// What is passed over would be answered as if it had not been asked: by another model, say.
+std::string unknown_member(std::string_view name) {
+  return "The body has a member " + quoted(name) + "; known are \"instances\" and \"key\". A model is named by the " +
+         "path, /models/NAME/predict, features are named in the instances";
+}
+
 }  // namespace
 
 Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
@@ -57,7 +64,9 @@ Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
       throw Refused("malformed", R"(The body must be an object like {"instances": [{"feature": "value"}]})");
     std::optional<AskedRows> rows;
     for (bool more = json.first('}'); more; more = json.next('}')) {
-      if (json.name() != "instances") {
+      const std::string_view name = json.name();
+      if (name != "instances") {
+        if (name != "key") throw Refused("malformed", unknown_member(name));
         json.skip();
         continue;
       }

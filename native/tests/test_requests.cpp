@@ -64,6 +64,7 @@ void json_is_refused() {
       {R"({"instances": []})", {"malformed", "is empty"}},
       {R"({"instances": [1]})", {"wrong_type", "instances[0]: an instance must be an object"}},
       {R"({"instances": [{}], "instances": [{}]})", {"malformed", "more than once"}},
+      {R"({"instances": [{}], "key": 1, "model": "b"})", {"malformed", "a member 'model'"}},
       {R"({"instances": [{}, {"user": 1, "user": 2}]})", {"malformed", "instances[1]: 'user' is given more than once"}},
       {R"({"instances": [{"label": 1, "label": 2}]})", {"malformed", "'label' is given more than once"}},
       {R"({"instances": [{}, {"usr": 1}]})", {"unknown_feature", "instances[1]: there is no feature 'usr'"}},

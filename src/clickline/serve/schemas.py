@@ -62,6 +62,7 @@ SCHEMAS: Json = {
         },
         required=["instances"],
         text="Rows, each a column → value. Columns that are left out count as missing; unknown ones are refused.",
+        closed=True,
     ),
     "Predictions": _object(
         {
