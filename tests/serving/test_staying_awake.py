@@ -1,62 +1,97 @@
-"""After an answer a worker polls for a moment, then sleeps."""
+"""After an answer a loop polls for a moment; where that does not pay, it sleeps."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import cast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
-import uvloop
 
-from clickline.serve.exchanges import Exchange
-from clickline.serve.fronts import Front, Timing
-from clickline.serve.messages import Response
+from clickline.serve import wakefulness
+from clickline.serve.wakefulness import BUSY, REST, Wakefulness
+
+SECONDS = 2e-4
+TURN = 1e-5
 
 
-class Silent:
-    def handle(self, exchange: object) -> None: ...
-    def resolve(self, exchange: object, found: object) -> None: ...
-    def sent(self, exchange: object, response: object) -> None: ...
-    def refused(self, error: object) -> None: ...
-    def connected(self, connections: int, *, new: bool) -> None: ...
+@dataclass
+class Turns:
+    """A loop whose clock goes on by a fixed time with every turn."""
+
+    now: float = 100.0
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.waiting.append(call)
+
+    def turn(self, seconds: float = TURN) -> bool:
+        """Whether the loop polls: it has something to call."""
+        self.now += seconds
+        for call in (calls := self.waiting.copy()):
+            self.waiting.remove(call)
+            call()
+        return bool(calls)
 
 
 @pytest.fixture
-def polls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for every turn of the loop that somebody stayed awake for."""
-    seen: list[int] = []
-    monkeypatch.setattr(os, "sched_yield", lambda: seen.append(1))
-    return seen
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    made = Turns()
+    monkeypatch.setattr(wakefulness, "perf_counter", lambda: made.now)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    return made
 
 
-def after_answers(answers: int, *, awake: float, polls: list[int]) -> tuple[int, int]:
-    """Polls until the front is quiet, and polls after that."""
-
-    async def live() -> tuple[int, int]:
-        loop = asyncio.get_running_loop()
-        front = Front(Silent(), loop=loop, body_limit=1000, most=10, timing=Timing(), awake=awake)
-        for _ in range(answers):
-            front.sent(cast(Exchange, None), Response(200))
-        before = -1
-        while len(polls) != before:
-            before = len(polls)
-            await asyncio.sleep(2 * awake + 0.01)
-        await asyncio.sleep(0.02)
-        return before, len(polls) - before
-
-    return uvloop.run(live())
+def awake(turns: Any, *, seconds: float = SECONDS) -> Wakefulness:
+    return Wakefulness(turns, seconds=seconds)
 
 
-def test_a_worker_polls_after_an_answer_and_then_sleeps(polls: list[int]) -> None:
-    during, after = after_answers(3, awake=0.005, polls=polls)
-    assert during > 1
-    assert after == 0
+def test_it_polls_for_the_given_time_and_then_sleeps(turns: Turns) -> None:
+    one = awake(turns)
+    one.answered()
+    polled = 0
+    while turns.turn():
+        polled += 1
+    assert polled == pytest.approx(SECONDS / TURN, abs=2)
 
 
-def test_a_worker_that_nobody_asks_does_not_poll(polls: list[int]) -> None:
-    assert after_answers(0, awake=0.005, polls=polls) == (0, 0)
+def test_after_polling_in_vain_it_rests(turns: Turns) -> None:
+    one = awake(turns)
+    one.answered()
+    while turns.turn():
+        pass
+    one.answered()
+    assert not turns.turn()
+    turns.turn(REST)
+    one.answered()
+    assert turns.turn()
 
 
-def test_staying_awake_can_be_switched_off(polls: list[int]) -> None:
-    assert after_answers(3, awake=0.0, polls=polls) == (0, 0)
+def test_who_is_asked_in_time_goes_on_polling_after_every_answer(turns: Turns) -> None:
+    one = awake(turns)
+    for _ in range(3):
+        one.answered()
+        assert turns.turn()
+        one.asked()
+        assert turns.turn(10 * BUSY)  # the request was worked on meanwhile
+        assert not turns.turn()
+
+
+def test_it_sleeps_if_somebody_else_wants_the_core(turns: Turns) -> None:
+    one = awake(turns)
+    one.answered()
+    assert turns.turn(2 * BUSY)
+    assert not turns.turn()
+    one.answered()
+    assert not turns.turn()
+
+
+def test_it_never_polls_if_told_so_or_on_one_core(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = awake(turns, seconds=0.0)
+    one.answered()
+    assert not turns.turn()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    one = awake(turns)
+    one.answered()
+    assert not turns.turn()

@@ -7,14 +7,13 @@ parsing.
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Protocol
 
 from clickline.serve.exchanges import Exchange, Found, Mailbox
 from clickline.serve.messages import Clock, Response
 from clickline.serve.requests import RequestError
+from clickline.serve.wakefulness import Wakefulness
 
 LOOK_EVERY = 0.2
 
@@ -80,14 +79,14 @@ class Front:
         """`awake`: seconds after an answer during which the loop polls for what comes next instead of sleeping."""
         self._service, self._loop, self._relaying = service, loop, relaying
         self.body_limit, self.most, self.timing = body_limit, most, timing
-        self.handle, self.refused = service.handle, service.refused
+        self.refused = service.refused
         self.now = loop.time
         self.clock = Clock()
         self.mailbox = Mailbox(loop=loop, resolve=service.resolve)
+        self._wakefulness = Wakefulness(loop, seconds=awake)
         self.guests: set[Guest] = set()
         self.draining = False
         self._ticks = 0
-        self._awake, self._until, self._looking = awake, 0.0, False
 
     def admit(self, guest: Guest) -> bool:
         """A new connection; whether there is room for it."""
@@ -106,21 +105,13 @@ class Front:
         self._relaying.take(transport, first, front=self, guest=guest)
         return True
 
-    def sent(self, exchange: Exchange, response: Response) -> None:
-        """An answer is out. Whoever got it may ask again at once, so the loop does not sleep for a moment."""
-        self._service.sent(exchange, response)
-        if self._awake > 0:
-            self._until = perf_counter() + self._awake
-            if not self._looking:
-                self._looking = True
-                self._loop.call_soon(self._stay_awake)
+    def handle(self, exchange: Exchange) -> None:
+        self._wakefulness.asked()
+        self._service.handle(exchange)
 
-    def _stay_awake(self) -> None:
-        if perf_counter() < self._until:
-            os.sched_yield()  # whoever else wants to run here goes first
-            self._loop.call_soon(self._stay_awake)  # with something to call, the loop polls and does not wait
-        else:
-            self._looking = False
+    def sent(self, exchange: Exchange, response: Response) -> None:
+        self._service.sent(exchange, response)
+        self._wakefulness.answered()
 
     def look(self) -> None:
         """At all deadlines, now and from now on."""
