@@ -24,7 +24,7 @@ soak: $(VENV)/built
 	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest tests/promises_serving/test_soak.py
 
 bench-train: $(VENV)/built
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py --rounds 5
 
 bench-ps: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/ps.py
@@ -33,7 +33,7 @@ bench-cube: $(VENV)/built
 	$(BIN)/python benchmarks/cube.py
 
 bench-serve: $(VENV)/built
-	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/serve.py --rounds 5
 
 strategies: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py --seeds 1,2,3
