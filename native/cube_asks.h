@@ -70,7 +70,7 @@ struct CubeClient::Batch {
     Found status;
   };
   std::vector<Row> rows;  // of each unique key
-  Patience patience;
+  Patience patience{Patience::kForAnswer};
   std::string no_such_table;  // what a server said, if it did
 
   std::span<Ask> all() { return {asks.data(), used}; }

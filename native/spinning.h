@@ -1,6 +1,6 @@
 // Waiting for a peer for a moment without going to sleep: to be woken costs more time than most answers take.
 // Promises:
-// - Nobody spins longer than kLongest, nor where the waits of late were longer than that: who is asked seldom, sleeps.
+// - Nobody spins longer than it was told, nor where the waits of late were longer: who is asked seldom, sleeps.
 // - At most (cores - 1) threads of a process spin at a time, on one core none.
 // - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does
 //   not yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
@@ -32,11 +32,17 @@ class Patience {
   using Nanoseconds = std::chrono::nanoseconds;
 
  public:
+  // An answer that is waited for takes longer to come than the next question of somebody who has his answer.
+  static constexpr Nanoseconds kForQuestion = std::chrono::microseconds(100);
+  static constexpr Nanoseconds kForAnswer = std::chrono::microseconds(200);
+
+  explicit Patience(Nanoseconds longest = kForQuestion) : longest_(longest) {}
+
   // Asks `ready` again and again. False: it is time to sleep. Either way the wait began now; ended() is its end.
   template <class Ready>
   bool spin(Ready ready) {
     const auto now = began_ = Clock::now();
-    if (average_ > kLongest || now < rest_until_) return false;
+    if (average_ > longest_ || now < rest_until_) return false;
     if (detail::spinners.fetch_add(1, std::memory_order_relaxed) >= detail::most_spinners()) {
       detail::spinners.fetch_sub(1, std::memory_order_relaxed);
       return false;
@@ -52,14 +58,13 @@ class Patience {
   }
 
  private:
-  static constexpr Nanoseconds kLongest = std::chrono::microseconds(100);
   static constexpr Nanoseconds kLong = std::chrono::milliseconds(1);    // longer waits say nothing more
   static constexpr Nanoseconds kBusy = std::chrono::microseconds(50);   // between two looks: somebody else ran
   static constexpr Nanoseconds kRest = std::chrono::milliseconds(10);
 
   template <class Ready>
   bool look(Ready &ready, Clock::time_point last) {
-    const auto end = last + std::min(kLongest, 2 * average_ + std::chrono::microseconds(20));
+    const auto end = last + std::min(longest_, 2 * average_ + std::chrono::microseconds(20));
     for (;;) {
       if (ready()) return true;
       const auto now = Clock::now();
@@ -71,6 +76,7 @@ class Patience {
     }
   }
 
+  Nanoseconds longest_;
   Clock::time_point began_{}, rest_until_{};
   Nanoseconds average_ = kLong;  // nobody spins before it has shown that it is worth it
 };
