@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 
 from clickline.cube.serving import Commands
@@ -25,7 +26,7 @@ def switch_number(cube: CubeProcesses, name: str) -> int:
         return 0
 
 
-class Killing(threading.Thread):
+class Killing(threading.Thread, ABC):
     """Kills something now and then until it is told to end; what goes wrong with that is told then."""
 
     def __init__(self, *, seed: object, until_next: tuple[float, float], **counts: int) -> None:
@@ -43,8 +44,8 @@ class Killing(threading.Thread):
             self.trouble = repr(error)
             raise
 
-    def _kill_one(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _kill_one(self) -> None: ...
 
     def end(self) -> None:
         """What it killed lives again after this."""

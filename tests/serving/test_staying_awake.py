@@ -78,6 +78,15 @@ def test_who_is_asked_in_time_goes_on_polling_after_every_answer(turns: Turns) -
         assert not turns.turn()
 
 
+def test_several_answers_in_one_go_do_not_look_like_a_busy_machine(turns: Turns) -> None:
+    one = awake(turns)
+    for _ in range(8):
+        turns.now += BUSY
+        one.answered()
+    assert turns.turn()
+    assert turns.turn()
+
+
 def test_it_sleeps_if_somebody_else_wants_the_core(turns: Turns) -> None:
     one = awake(turns)
     one.answered()

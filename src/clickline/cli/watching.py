@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 
 from clickline.cli.output import results
@@ -22,33 +22,30 @@ def watch(
 ) -> dict[str, Any]:
     """Look and show until it is over; gives back what was seen last."""
     console = results()
-    if not console.is_terminal:
-        return _below(look, page=page, over=over)
-    with Live(console=console, auto_refresh=False) as live:
+    with _Below(console) if not console.is_terminal else Live(console=console, auto_refresh=False) as place:
         while True:
             found = look()
-            live.update(page(found), refresh=True)
+            place.update(page(found), refresh=True)
             if over(found):
                 return found
             time.sleep(_EVERY)
 
 
-def _below(
-    look: Callable[[], dict[str, Any]],
-    *,
-    page: Callable[[dict[str, Any]], RenderableType],
-    over: Callable[[dict[str, Any]], bool],
-) -> dict[str, Any]:
-    """A file or a pipe has no place to go back to, so a page that says nothing new is left out."""
-    before = ""
-    while True:
-        found = look()
-        console = results()
-        with console.capture() as captured:
-            console.print(page(found))
-        if captured.get() != before:
-            before = captured.get()
-            print(before, end="", flush=True)
-        if over(found):
-            return found
-        time.sleep(_EVERY)
+class _Below:
+    """In place of Live, which prints nothing into a file or a pipe before its end. Leaves out what says nothing new."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._before = ""
+
+    def __enter__(self) -> _Below:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def update(self, page: RenderableType, *, refresh: bool) -> None:
+        with self._console.capture() as captured:
+            self._console.print(page)
+        if captured.get() != self._before:
+            self._before = captured.get()
+            print(self._before, end="", flush=refresh)

@@ -32,15 +32,15 @@ class Wakefulness:
         self._asked = True
 
     def answered(self) -> None:
-        """An answer is out."""
-        if not self._seconds or self._awake:
-            return
+        """An answer is out. Of several in one go the last counts: until then the loop was at work."""
         now = perf_counter()
-        if now < self._rest_until:
+        if not self._seconds or now < self._rest_until:
             return
-        self._awake, self._asked = True, False
+        self._asked = False
         self._last, self._until = now, now + self._seconds
-        self._loop.call_soon(self._turn)  # with something to call, the loop polls and does not wait
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon(self._turn)  # with something to call, the loop polls and does not wait
 
     def _turn(self) -> None:
         now = perf_counter()
