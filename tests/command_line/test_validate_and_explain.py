@@ -51,6 +51,12 @@ def test_mistakes_are_listed_and_exit_with_3(job: str) -> None:
     ]
 
 
+def test_a_model_that_does_not_exist_is_a_mistake(job: str) -> None:
+    result = CliRunner().invoke(app, ["validate", job, "--set", "model.name=deepfmm"])
+    assert result.exit_code == 3
+    assert "did you mean deepfm?" in " ".join(result.output.split())
+
+
 def test_validate_speaks_json(job: str) -> None:
     result = runner.invoke(app, ["validate", job, "--json"])
     assert json.loads(result.stdout) == {"valid": True, "path": job, "missing_for_training": []}

@@ -13,8 +13,15 @@ def validate(job: JobFile, overrides: Overrides = None, as_json: AsJson = False)
     Example: clickline validate job.yaml --set train.epochs=3
     """
     from clickline.config.reading import missing_for_training, read_job
+    from clickline.errors import JobError, ModelError
+    from clickline.models.registry import model_class
 
     loaded = read_job(job, overrides=overrides or ())
+    if ":" not in loaded.job.model.name:  # one of the user's own would be run by looking at it
+        try:
+            model_class(loaded.job.model.name)
+        except ModelError as error:
+            raise JobError(str(error)) from None
     missing = missing_for_training(loaded.job)
     if as_json:
         print_json({"valid": True, "path": job, "missing_for_training": missing})
