@@ -4,9 +4,10 @@ ClicklineError
 ├── JobError          the job file is wrong
 ├── DataError         the data cannot be read, or too much of it is malformed
 ├── ModelError        the model cannot be built, or does not fit the job
-├── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
+├── CheckpointError   a checkpoint or another file of a run is missing, damaged, of another job, or cannot be written
 ├── PeerError         another process of the job cannot be reached, refuses us, or has failed
-└── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
+├── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
+└── ReplacedError     another process has taken this one's place
 """
 
 from __future__ import annotations
@@ -76,3 +77,9 @@ class PeerError(ClicklineError):
 
 class VersionError(ClicklineError):
     exit_code = 8
+
+
+class ReplacedError(ClicklineError):
+    """Another process has this one's name, or its run's directory: there is nothing left to do here but to end."""
+
+    exit_code = 9

@@ -15,13 +15,14 @@ MEANINGS = {
     3: "The job is wrong.",
     4: "The data cannot be read, or too much of it is malformed.",
     5: "The model cannot be built, or does not fit the job.",
-    6: "A checkpoint is missing, damaged, or of another job.",
+    6: "A checkpoint is missing, damaged, of another job, or cannot be written.",
     7: "Another process of the job cannot be reached, refuses us, or has failed.",
     8: "A published version is missing, damaged, does not fit its parent, or must not be published.",
+    9: "Another process has taken this one's place.",
     130: "Interrupted, by Ctrl+C as a rule.",
 }
 """Clickline's exit codes."""
-HOPELESS = {2, 3, 4, 5, 6, 8}
+HOPELESS = {2, 3, 4, 5, 6, 8, 9}
 """Codes that another start would only repeat: what is wrong stays wrong."""
 VICTIM = 7
 """The code of a process that failed because another did."""

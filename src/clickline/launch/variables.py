@@ -26,6 +26,7 @@ OURS = {
 }
 INTERNAL = {
     "CLICKLINE_LAUNCHER": "Set by `clickline train` for what it starts: the process to die with.",
+    "CLICKLINE_RUN_LOCK": "The same, for ranks: that the launcher holds the run's directory for rank 0.",
 }
 OLDER = {
     "TRAINING_ROLE": "CLICKLINE_ROLE: PSERVER, TRAINER or WORKER. HETER is refused: there are no such trainers.",

@@ -20,7 +20,7 @@ from clickline.data.schema import Schema
 from clickline.ps.tables import sweeps
 from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.roster import Roster
-from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.standing import Standing, StandingFile
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
 from clickline.train.journal import Journal
 
@@ -30,8 +30,11 @@ log = logging.getLogger("clickline.coordinator")
 class Affairs:
     """What everybody's questions are answered from. Deaths are another file."""
 
-    def __init__(self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool, file: StandingFile
+    ) -> None:
         self.job, self.schema, self.directory, self.standing, self.sync = job, schema, directory, standing, sync
+        self.file = file
         lock = threading.RLock()
         self.changed = threading.Condition(lock)
         self.announced = threading.Condition(lock)
@@ -224,7 +227,7 @@ class Affairs:
             self._next_cut = self._cut_after(new.step)
             self._dead, self._pausing, self.rollback_wanted = {}, False, False
             self.serves = new.checkpoint
-            self.standing.save(self.directory)
+            self.file.save(self.standing)
             self._tell()
 
     def loaded(self) -> None:
@@ -263,7 +266,7 @@ class Affairs:
 
     def _remember(self) -> None:
         self._keep_book()
-        self.standing.save(self.directory)
+        self.file.save(self.standing)
 
     def _tell(self) -> None:
         self._version += 1

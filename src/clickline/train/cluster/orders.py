@@ -13,10 +13,12 @@ import torch
 from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
+from clickline.errors import CheckpointError
 from clickline.ps.dense import Flat
 from clickline.ps.messages import pack, unpack
 from clickline.train import checkpoints
 from clickline.train.building import build
+from clickline.train.cluster.standing import StandingFile
 
 _LONG = 3600.0
 """Seconds that a server may take to save or load."""
@@ -25,9 +27,12 @@ _LONG = 3600.0
 class Orders:
     """A way to every server. Calls wait for a server that is being restarted, as long as the job's patience lasts."""
 
-    def __init__(self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, file: StandingFile
+    ) -> None:
         self._job = job
         self._schema = schema
+        self._file = file
         self.servers = len(addresses)
         self._lane = _native.Lane(
             addresses,
@@ -65,8 +70,10 @@ class Orders:
         self._lane.cancel()
 
     def _order(self, op: str, facts: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice.
-        numbered = {**facts, "order": secrets.token_hex(8)}
+        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice. With the
+        # writer's epoch, since one of a coordinator that was replaced must not be carried out at all.
+        self._file.check_holder()
+        numbered = {**facts, "order": secrets.token_hex(8), "writer": self._file.epoch}
         bodies = [pack(numbered) for _ in range(self.servers)]
         return [unpack(reply) for reply in self._lane.call(op, bodies, deadline=_LONG)]
 
@@ -77,12 +84,20 @@ class Orders:
             replies = self._order("save", {"aside": str(aside)})
             files: dict[str, Any] = {}
             for said, _ in replies:
+                if "unwritable" in said:
+                    raise CheckpointError(said["unwritable"])
                 files |= said["files"]
             sequences = {str(part): said["sequences"] for part, (said, _) in enumerate(replies)}
             tensors = self._dense([arrays for _, arrays in replies], buffers)
             tensors["steps"] = torch.tensor(max(said["steps"] for said, _ in replies))
             tensors["tick"] = torch.tensor(facts.get("tick", 0))
-            return checkpoints.finish(aside, facts={**facts, "sequences": sequences}, tensors=tensors, tables=files)
+            return checkpoints.finish(
+                aside,
+                facts={**facts, "sequences": sequences},
+                tensors=tensors,
+                tables=files,
+                check=self._file.check_holder,
+            )
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import PeerError
+from clickline.errors import CheckpointError, PeerError
 from clickline.ps.dense import Block, Flat, block_of
 from clickline.ps.messages import pack, unpack
 from clickline.ps.tables import build_tables, owned_buckets, settings_of
@@ -44,6 +44,8 @@ class ParameterServer:
         self._ordering = threading.Lock()
         self._ordered: tuple[str, list[Any]] = ("", [])
         """The coordinator's last order and what was answered: one that is sent again is not done again."""
+        self._writer = 0
+        """The epoch of the coordinator that gave it, as writer of the run's directory."""
         self._begun: dict[int, int] = {}
         self._done: dict[int, int] = {}
         """Rows of each lease of which something, and everything, has arrived here."""
@@ -126,6 +128,12 @@ class ParameterServer:
             reply = action(facts, arrays)
             return reply
         with self._ordering:
+            if facts["writer"] < self._writer:
+                raise PeerError(
+                    f"pserver.{self.part} has orders of writer epoch {self._writer}, and takes none of "
+                    f"{facts['writer']}: that coordinator was replaced"
+                )
+            self._writer = facts["writer"]
             if self._ordered[0] != facts["order"]:
                 self._ordered = facts["order"], action(facts, arrays)
             return self._ordered[1]
@@ -191,6 +199,8 @@ class ParameterServer:
             with block.lock:
                 tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
             sequences = [list(entry) for entry in self.wire.sequences()]
+        except CheckpointError as error:  # the run's affair, not this server's
+            return pack({"unwritable": f"pserver.{self.part}: {error}"})
         finally:
             self.wire.open()
         return pack({"files": files, "steps": block.steps, "sequences": sequences}, tensors)
