@@ -40,10 +40,10 @@ class UnreliableProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
-        host, port = self._target[4:].rsplit(":", 1)
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                host, port = self._target[4:].rsplit(":", 1)
                 try:
                     server = socket.create_connection((host, int(port)))
                 except OSError:  # not up yet, or just killed
@@ -88,8 +88,16 @@ class UnreliableProxy:
                     return name
         return None
 
+    def retarget(self, target: str) -> None:
+        """Lead to another from here on, as the name of a service does whose process was moved to another host."""
+        self._target = target
+        self._cut(self._sockets)
+
     def close(self) -> None:
-        for each in (self._listening, *self._sockets):
+        self._cut([self._listening, *self._sockets])
+
+    def _cut(self, sockets: list[socket.socket]) -> None:
+        for each in sockets:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
