@@ -1,6 +1,6 @@
 """Goes on with a run once per failure point, in processes that die there, and again to its end; prints what came of it.
 
-The run has checkpoints of steps 5, 10 and 15 and goes on from step 10, so that it reaches step 15 again and replaces it.
+The run has checkpoints of steps 5, 10 and 15 and goes on from step 10, so that it replaces the one of step 15.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import torch

@@ -118,7 +118,10 @@ def test_an_overtaken_writer_does_not_replace_the_standing(tmp_path):
 @pytest.mark.parametrize("content", ["", '{"writer_epoch": 1, "gener', "[1]", "\0" * 100])
 def test_a_standing_that_is_not_whole_is_named(tmp_path, content):
     (tmp_path / "coordinator.json").write_text(content)
-    with RunLock(tmp_path, role="test") as lock, pytest.raises(CheckpointError, match=r"coordinator\.json: not readable"):
+    with (
+        RunLock(tmp_path, role="test") as lock,
+        pytest.raises(CheckpointError, match=r"coordinator\.json: not readable"),
+    ):
         StandingFile(lock).read()
 
 

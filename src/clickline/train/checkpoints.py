@@ -101,7 +101,7 @@ def write_tables(
         try:
             table.save(str(file))
             written[file.name] = digest_of(file)
-        except (OSError, RuntimeError) as error:
+        except (OSError, CheckpointError) as error:  # the latter from native code
             raise _unwritable(aside, error) from error
     reach("checkpoint.tables-written")
     return written
