@@ -14,7 +14,7 @@ from clickline.config import Job
 from clickline.data.fitting import fit
 from clickline.data.schema import Schema
 from clickline.durable import replace_json
-from clickline.errors import CheckpointError, JobError
+from clickline.errors import CheckpointError, JobError, ReplacedError
 from clickline.train import checkpoints
 from clickline.train.api import Result, write_result_file
 from clickline.train.cluster.affairs import released
@@ -55,6 +55,8 @@ def run_pserver(job: Job, place: Place) -> None:
         log.info("serving part %d of %d at %s", place.rank, len(place.pservers), server.wire.address)
         while not server.stopped.wait(0.5):
             member.introduce(generation=server.generation)
+            if beside is not None and isinstance(beside.failure, ReplacedError):
+                raise beside.failure  # a coordinator that was replaced tells nobody to stop
         if member.failure is not None:
             raise member.failure
         log.info("stopping: %s", member.stopping)
