@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clickline.config import Job
-from clickline.errors import PeerError
+from clickline.errors import PeerError, ReplacedError
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.interrupts import Interrupts
 from clickline.train.cluster.orders import Orders
@@ -62,6 +62,8 @@ class Waiting:
                     return
                 desk.changed.wait(0.2)
             self._interrupts.check()
+            if desk.overtaken is not None:
+                raise ReplacedError(desk.overtaken)
             self._look()
             if desk.stopping is not None:
                 raise PeerError(desk.stopping)
@@ -105,10 +107,14 @@ class Waiting:
         """Give the work of the dead to the living."""
         for holder in [] if self._away else self.desk.all_dead():
             leases = self.desk.leases_of(holder)
-            found = self._errand(self._servers().progress) if leases else {}
+            found = self._progress() if leases else {}
             known = {lease: found.get(lease, (0, 0)) for lease in leases}
             # Rows that an earlier holder is known to have done are done, whatever a server has forgotten since.
             self.desk.bury(holder, {n: (max(least, leases[n]), most) for n, (least, most) in known.items()})
+
+    def _progress(self) -> dict[int, tuple[int, int]]:
+        servers, replaced = self._servers(), self.desk.replaced()
+        return self._errand(lambda: servers.progress(replaced=replaced))
 
     def _order(self, op: str, facts: dict[str, Any] | None = None, *, rolling: bool = False) -> list[dict[str, Any]]:
         servers = self._servers()
