@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gated import SLOTS, gated_settings, write_gated
-from proxy import Chances, UnreliableProxy
 
 from clusters import Parts, settings_for, shows_of
+from gated import SLOTS, gated_settings, write_gated
+from proxy import Chances, UnreliableProxy
 
 pytestmark = pytest.mark.heavy
 CARELESS = [str(Path(__file__).with_name("careless.py"))]

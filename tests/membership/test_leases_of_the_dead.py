@@ -10,7 +10,6 @@ import pytest
 from desks import Asked, Office, until
 
 
-
 @pytest.fixture
 def office(small_job: Any, tmp_path: Path) -> Iterator[Office]:
     made = Office(small_job, tmp_path / "run")

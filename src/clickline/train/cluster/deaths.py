@@ -48,6 +48,10 @@ class Deaths(Affairs):
             log.warning("%s holds a lease and is no living member: its pieces are given to others", holder)
             self._dead[holder] = False
 
+    def anybody_well(self) -> bool:
+        with self.changed:
+            return any(peer.state == "well" for peer in self.roster.peers.values())
+
     def absent(self, patience: float) -> str | None:
         """A server that has been gone for too long, or all trainers."""
         now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import ReplacedError
+from clickline.errors import PeerError, ReplacedError
 from clickline.ps.dense import Flat
 from clickline.ps.messages import pack, unpack
 from clickline.train import checkpoints
@@ -21,6 +22,9 @@ from clickline.train.building import build
 
 _LONG = 3600.0
 """Seconds that a server may take to save or load."""
+_PROBE = 2.0
+_PROBED = 4
+"""Seconds for a server, and servers, to be asked whether this coordinator is still the one."""
 
 
 def part_of(aside: Path, who: str) -> str:
@@ -40,6 +44,8 @@ class Orders:
     ) -> None:
         self._job = job
         self._writer_epoch = writer_epoch
+        self._addresses = list(addresses)
+        self._token, self._client = token, client
         self._schema = schema
         self.servers = len(addresses)
         self._lane = _native.Lane(
@@ -55,6 +61,7 @@ class Orders:
 
     def moved(self, server: int, address: str) -> None:
         """A server came back somewhere else."""
+        self._addresses[server] = address
         self._lane.set_address(server, address, reconnect=True)
 
     def all(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -76,6 +83,27 @@ class Orders:
             lease: (min(part.get(lease, 0) for part in done), max(part.get(lease, 0) for part in (*done, *begun)))
             for lease in leases
         }
+
+    def check_obeyed(self) -> None:
+        """Raise ReplacedError if a server knows of a newer coordinator. Servers that are not there say nothing."""
+        # On a lane of its own, since the other one may be waiting for a server.
+        lane = _native.Lane(
+            self._addresses,
+            token=self._token,
+            job=self._job.name,
+            name="coordinator.0",
+            client=self._client,
+            lane=8,
+            deadline=_PROBE,
+            retry_for=_PROBE,
+        )
+        body = pack({"writer_epoch": self._writer_epoch})
+        try:
+            for server in range(min(self.servers, _PROBED)):
+                with suppress(PeerError):
+                    self._checked(lane.call("stats", [body], only=server))
+        finally:
+            lane.close()
 
     def cancel(self) -> None:
         """Whatever is being asked is not wanted any more."""

@@ -38,6 +38,7 @@ class Waiting:
         self._look: Callable[[], None] = lambda: None
         self._errands = ThreadPoolExecutor(1, thread_name_prefix="clickline-errand")
         self._interrupts = Interrupts()
+        self._turned = self._asked = time.monotonic()
         self._away = False
         """Whether an errand is under way; no other can be sent meanwhile."""
 
@@ -62,6 +63,7 @@ class Waiting:
                     return
                 desk.changed.wait(0.2)
             self._interrupts.check()
+            self._check_place()
             if desk.overtaken is not None:
                 raise ReplacedError(desk.overtaken)
             self._look()
@@ -82,6 +84,18 @@ class Waiting:
             absent = desk.absent(most)
             if absent:
                 raise PeerError(f"{absent} has been gone for {most:.0f} s and did not come back")
+
+    def _check_place(self) -> None:
+        """Ask the servers who is coordinator, after a standstill of this process, and while nobody is heard of.
+
+        Then another one may have come in its place, and nothing must be concluded from everybody's silence.
+        """
+        now, patience = time.monotonic(), self.job.cluster.warn_after
+        stood_still, self._turned = now - self._turned > patience, now
+        alone = self.desk.begun and not self.desk.anybody_well() and now - self._asked > patience
+        if self._orders is not None and (stood_still or alone):
+            self._orders.check_obeyed()
+            self._asked = self._turned = time.monotonic()
 
     def _errand(self, work: Callable[[], T], *, rolling: bool = False) -> T:
         """Have something done that may take long, such as what needs a server that is being started again."""
