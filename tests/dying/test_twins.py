@@ -13,7 +13,7 @@ from gated import SLOTS, gated_settings, write_gated
 
 pytestmark = pytest.mark.heavy
 ROWS = 6 * 400
-PATIENT = {"pservers": 1, "warn_after": 2, "evict_after": 60, "deadline": 3, "piece_attempts": 1}
+PATIENT = {"pservers": 1, "warn_after": 4, "evict_after": 60, "deadline": 3, "piece_attempts": 1}
 """One attempt: a piece that is blamed for anything is set aside."""
 
 
@@ -72,9 +72,9 @@ def test_processes_that_were_stopped_replaced_and_woken_change_nothing(run):
     for name, process in stopped.items():
         os.kill(process.pid, signal.SIGCONT)
         run.started[f"old {name}"] = process
+    run.go()
     for name in stopped:
         run.ends_replaced(f"old {name}")
-    run.go()
     result = run.ends()
     assert result["rows"] - result["repeated_rows"] == ROWS
     assert result["set_aside"] == []

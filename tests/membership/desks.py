@@ -100,3 +100,10 @@ class Asked(threading.Thread):
     def answer(self) -> dict[str, Any] | Exception | None:
         self.join(20)
         return self._answer
+
+
+def silence(member: Member) -> None:
+    """It says nothing any more of its own, as if stopped; it can still be made to ask."""
+    member._stopped.set()
+    member._lanes[1].cancel()
+    member._beating.join(10)

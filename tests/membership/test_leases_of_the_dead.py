@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desks import Asked, Office, until
+from desks import Asked, Office, silence, until
 
 
 @pytest.fixture
@@ -29,6 +29,9 @@ def test_a_question_that_waited_while_its_asker_died_gets_no_lease(office: Offic
     trainer.join()
     desk.begun = True
     desk.offer(None, [])
+    silence(trainer)  # which would join again, being alive
+    with desk.changed:
+        desk._still.clear()
     asked = Asked(trainer, "next", {"leases": []})
     until(lambda: waiting(office, trainer.client), what="the question waits")
     desk.died("trainer", 0, "died, killed by SIGKILL (9)")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desks import Office, until
+from desks import Office, silence, until
 
 from clickline.errors import ReplacedError
 from clickline.process_identity import birth
@@ -138,10 +138,3 @@ def test_a_coordinator_learns_from_members_that_it_was_replaced(office: Callable
     desk.desk.stop("it would tell everybody to stop")
     assert desk.desk.stopping is None
     assert (desk.directory / "coordinator.json").read_text() == before
-
-
-def silence(member: Any) -> None:
-    """It says nothing any more of its own, as if stopped; it can still be made to ask."""
-    member._stopped.set()
-    member._lanes[1].cancel()
-    member._beating.join(10)
