@@ -26,6 +26,8 @@ HOPELESS = {2, 3, 4, 5, 6, 8, 9}
 """Codes that another start would only repeat: what is wrong stays wrong."""
 VICTIM = 7
 """The code of a process that failed because another did."""
+REPLACED = 9
+"""The code of a process whose place another has: to start it again would only make two of them."""
 _CRASHES = {
     signal.SIGSEGV: "a crash in native code: memory that is not there",
     signal.SIGBUS: "a crash in native code: memory that could not be had, such as a mapped file that shrank",
@@ -47,6 +49,8 @@ class Ending:
     """Seconds since 1970."""
     tail: list[str] = field(default_factory=list)
     """Its last log lines."""
+    pid: int = 0
+    """Which process it was; another of the same name may be there by now."""
 
 
 def in_words(code: int, *, out_of_memory: bool = False) -> str:

@@ -53,7 +53,7 @@ class Process:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.state = "new"
-        """new, running, waiting (to be started again), done, failed or stopped."""
+        """new, running, waiting (to be started again), done, failed, stopped, or replaced (by one of the same name)."""
         self.starts = self.deaths = 0
         self.starts_again = 0.0
         """When, by the monotonic clock; while waiting."""

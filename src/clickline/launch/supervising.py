@@ -3,6 +3,7 @@
 A process that dies is started again after a pause that grows, if its role allows it, as often as the limit allows, and
 unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
 everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
+A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clickline.errors import PeerError
-from clickline.launch.endings import HOPELESS, VICTIM, Ending, MemoryKills, in_words
+from clickline.launch.endings import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
 from clickline.launch.process import Process, Spec
 
 __all__ = ["Spec", "Supervisor"]
@@ -161,6 +162,7 @@ class Supervisor:
         """Note who has died; those who may start again wait; other deaths are given back: they end it all."""
         fatal = []
         for process in self._processes:
+            pid = process.pid or 0
             code = process.ended()
             if code is None:
                 continue
@@ -171,9 +173,12 @@ class Supervisor:
             if time.time() - process.since >= process.spec.forgive:
                 process.deaths = 0
             process.deaths += 1
-            ending = self._ending(process, code)
+            ending = self._ending(process, code, pid)
             process.reason = ending.reason
-            if process.spec.restart and process.deaths <= self._restarts and code not in HOPELESS:
+            if code == REPLACED:
+                process.enter("replaced")
+                self._tell(f"{process.spec.name} was replaced by a process that was not started here; it goes on there")
+            elif process.spec.restart and process.deaths <= self._restarts and code not in HOPELESS:
                 pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (process.deaths - 1))
                 process.starts_again = time.monotonic() + pause
                 process.enter("waiting")
@@ -189,7 +194,7 @@ class Supervisor:
             self.endings.append(ending)
         return fatal
 
-    def _ending(self, process: Process, code: int) -> Ending:
+    def _ending(self, process: Process, code: int, pid: int) -> Ending:
         starved = code in (-9, 137) and self._memory_kills.recent()
         return Ending(
             name=process.spec.name,
@@ -197,6 +202,7 @@ class Supervisor:
             reason=in_words(code, out_of_memory=starved),
             time=time.time(),
             tail=process.last_words(_LAST_LINES),
+            pid=pid,
         )
 
     def _fail(self, fatal: list[Ending]) -> PeerError:

@@ -85,7 +85,9 @@ class Coordinator(Examining):
                 return self._run()
         except BaseException as error:
             own = self._own_failure() or error
-            if not isinstance(own, ReplacedError):  # who was replaced has nobody to tell anything
+            if isinstance(own, ReplacedError):
+                self.desk.overtake(str(own))  # everybody goes on, with another coordinator
+            else:
                 self.desk.stop(f"{type(own).__name__}: {own}")
             if own is not error:
                 raise own from error
@@ -158,9 +160,8 @@ class Coordinator(Examining):
 
     def close(self, *, patience: float = 5.0) -> None:
         """Let go of everybody. Those who still ask are told that it is over, for a while."""
-        replaced = isinstance(self._own_failure(), ReplacedError)
-        if not replaced:
-            self.dismiss()
+        self.dismiss()
+        if self.desk.overtaken is None:
             self.desk.await_farewells(patience)
         if self._orders is not None:
             self._orders.close()
@@ -192,7 +193,7 @@ class Coordinator(Examining):
         self.watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
         if self._taking_over and self.standing.book is not None:
             self._go_on_with_book()  # before anybody can say that a lease of it is done
-        desk.open()
+        desk.open(taking_over=self._taking_over)
         self._await(lambda: desk.ready(pservers=cluster.pservers, held=self._taking_over))
         self._orders = Orders(
             job=self.job,
@@ -255,7 +256,7 @@ class Coordinator(Examining):
             return
         self._wait(desk.all_still)
         standing.epochs.append({"rows": standing.rows - before, "seconds": time.monotonic() - began})
-        desk.settle(self._errand(self._servers().progress))
+        desk.settle(self._progress())
         desk.write_lines(end=True)
         desk.close_book()
         self._order("forget", {"before": standing.next_lease, "clients": desk.forgotten()})

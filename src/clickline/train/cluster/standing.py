@@ -52,6 +52,9 @@ class Standing:
     retries: int = 0
     """The same of trainers' requests that had to be sent again."""
     faults: list[str] = field(default_factory=list)
+    """The last ones; all of them are in the coordinator's log."""
+    incarnations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By name, the last process that has joined under it: see incarnations.py."""
     valid: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)

@@ -58,14 +58,21 @@ class Trainer:
         self._rows = self._steps = 0
         member.stats = self.stats
         member.on_stop = self.lines.cancel
+        member.follow_servers(self.lines.follow)
 
     def run(self) -> None:
         """Until the coordinator says that it is over."""
         while True:
             if self.member.failure is not None:
                 raise self.member.failure
-            facts = {"client": self.member.client, "left": self._left, "holding": bool(self._unsettled)}
-            work, _ = self.member.ask("next", facts, patience=2.0)
+            facts = {
+                "client": self.member.client,
+                "left": self._left,
+                "holding": bool(self._unsettled),
+                "leases": [one["lease"] for one in self._unsettled],
+            }
+            # Once: an answer that is lost on the way has a lease in it.
+            work, _ = self.member.ask("next", facts, once=True, patience=2.0)
             kind = work["do"]
             if kind == "stop":
                 return

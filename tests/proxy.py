@@ -37,12 +37,16 @@ class UnreliableProxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"tcp:127.0.0.1:{self._listening.getsockname()[1]}"
         self._sockets: list[socket.socket] = []
+        self._down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                if self._down:
+                    client.close()
+                    continue
                 host, port = self._target[4:].rsplit(":", 1)
                 try:
                     server = socket.create_connection((host, int(port)))
@@ -92,6 +96,14 @@ class UnreliableProxy:
         """Lead to another from here on, as the name of a service does whose process was moved to another host."""
         self._target = target
         self._cut(self._sockets)
+
+    def interrupt(self) -> None:
+        """Break all connections and let no other come about, until `restore`."""
+        self._down = True
+        self._cut(self._sockets)
+
+    def restore(self) -> None:
+        self._down = False
 
     def close(self) -> None:
         self._cut([self._listening, *self._sockets])
