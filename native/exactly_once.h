@@ -5,9 +5,13 @@
 // - A sequence number is executed at most once; who sends the last one again gets the response of its execution, after
 //   waiting for it if it is still going on. A lower one is an error.
 // - A request that gave up before it did anything (its client was gone while it waited) counts as never begun.
+// - restore() may come while a request waits for something after its turn came: whoever waited asks done_before() again
+//   before it changes anything.
+// - What was executed counts as executed, whether there was memory to keep its answer or not.
 // - sequences() names the last finished one, so it can be saved together with what the requests changed.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -15,8 +19,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -38,7 +44,7 @@ class ExactlyOnce {
   struct Entry {
     uint64_t last = 0;
     bool running = false;
-    std::shared_ptr<const Response> response;  // of `last`; none if that was before a restart
+    std::shared_ptr<const Response> response;  // of `last`; none if that was before a restart, or it was not to be kept
   };
 
  public:
@@ -54,14 +60,28 @@ class ExactlyOnce {
         : all_(all), entry_(std::move(entry)), sequence_(sequence), first_(first), kept_(std::move(kept)) {}
     Turn(const Turn &) = delete;
     ~Turn() {
-      if (first_) all_.end(*entry_, entry_->last, entry_->response);
+      if (first_) all_.give_up(*entry_);
     }
 
     bool first() const { return first_; }
     const Response *kept() const { return kept_.get(); }
-    void finish(Response response) {
-      kept_ = std::make_shared<const Response>(std::move(response));
-      all_.end(*entry_, sequence_, kept_);
+
+    // Whether the request turns out to be executed already: it is the last one that restore() has named.
+    // Throws AlreadyDone if it is an earlier one.
+    bool done_before() const {
+      std::lock_guard lock(all_.mutex_);
+      if (sequence_ < entry_->last) throw AlreadyDone(described(sequence_, entry_->last));
+      return sequence_ == entry_->last;
+    }
+
+    // The request was executed. An answer that is not to be kept can be had by doing something harmless again.
+    void finish(Kind kind, std::string_view answer, bool keep) noexcept {
+      std::shared_ptr<const Response> response;
+      try {
+        if (keep) response = std::make_shared<const Response>(Response{kind, std::string(answer)});
+      } catch (const std::bad_alloc &) {
+      }
+      all_.end(*entry_, sequence_, std::move(response));
       first_ = false;
     }
 
@@ -87,9 +107,7 @@ class ExactlyOnce {
       still_wanted();
       lock.lock();
     }
-    if (sequence < entry->last)
-      throw AlreadyDone("request " + std::to_string(sequence) + " of client " + std::to_string(client) + ", lane " +
-                        std::to_string(lane) + " was done before; " + std::to_string(entry->last) + " was the last");
+    if (sequence < entry->last) throw AlreadyDone(described(sequence, entry->last));
     if (sequence == entry->last) {
       ++counts_.repeated;
       return Turn(*this, entry, sequence, false, entry->response);
@@ -119,6 +137,11 @@ class ExactlyOnce {
     }
   }
 
+  size_t begun() const {  // requests under way
+    std::lock_guard lock(mutex_);
+    return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), [](const auto &item) { return item.second->running; }));
+  }
+
   void forget(uint64_t client) {
     std::lock_guard lock(mutex_);
     std::erase_if(entries_, [&](const auto &item) { return item.first.first == client; });
@@ -133,10 +156,22 @@ class ExactlyOnce {
   void end(Entry &entry, uint64_t last, std::shared_ptr<const Response> response) {
     std::lock_guard lock(mutex_);
     if (last > entry.last) counts_.lost += last - entry.last - 1;
-    entry.last = last;
-    entry.response = std::move(response);
+    if (last >= entry.last) {  // else restore() has named a later one
+      entry.last = last;
+      entry.response = std::move(response);
+    }
     entry.running = false;
     finished_.notify_all();
+  }
+
+  void give_up(Entry &entry) {
+    std::lock_guard lock(mutex_);
+    entry.running = false;
+    finished_.notify_all();
+  }
+
+  static std::string described(uint64_t sequence, uint64_t last) {
+    return "request " + std::to_string(sequence) + " was done before; " + std::to_string(last) + " was the last";
   }
 
   mutable std::mutex mutex_;
