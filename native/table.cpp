@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <shared_mutex>
 
@@ -186,9 +187,10 @@ void Table::push(const Push &push, int threads) {
   const Step step(config_.optimizer, push.scale, step_.fetch_add(1) + 1);
   const size_t count = push.keys.size();
   with_rule(config_.optimizer.name, [&](auto rule) {
-    parallel_for(chunks(count), threads, [&](size_t chunk) {
+    auto work = [&](size_t chunk) {
       push_range<decltype(rule)>(push, step, chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
-    });
+    };
+    parallel_for(chunks(count), threads, std::ref(work));  // by reference: a copy would be allocated
   });
 }
 
