@@ -137,9 +137,10 @@ class ExactlyOnce {
     }
   }
 
-  size_t begun() const {  // requests under way
+  size_t under_way() const {  // requests that have their turn and are not finished
     std::lock_guard lock(mutex_);
-    return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), [](const auto &item) { return item.second->running; }));
+    const auto running = [](const auto &item) { return item.second->running; };
+    return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), running));
   }
 
   void forget(uint64_t client) {

@@ -97,6 +97,7 @@ nb::dict counters(const Served &served) {
   result["garbled"] = server.counts.garbled.load();
   result["repeated"] = once.repeated;
   result["lost"] = once.lost;
+  result["under_way"] = server.once.under_way();
   result["discarded"] = tables.discarded.load();
   result["staleness_sum"] = tables.staleness_sum.load();
   result["staleness_max"] = tables.staleness_max.load();

@@ -113,7 +113,7 @@ void a_request_that_waits_while_sequences_are_restored() {
         CHECK_THROWS(Ones().push(lane), "request 1 was done before; 3 was the last");
     });
     while (!server.counts.requests) std::this_thread::yield();
-    while (server.once.begun() == 0) std::this_thread::yield();
+    while (server.once.under_way() == 0) std::this_thread::yield();
     server.once.restore({{1, 0, restored}});
     server.tables.open();
     waiting.join();
