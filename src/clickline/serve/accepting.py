@@ -3,6 +3,9 @@
 Workers would not share evenly by themselves: whoever wakes first takes all that has come. So each tells in a small
 shared file how many connections it has, and one that has more than another lets it go first, for two milliseconds. A
 worker that does not take its turn delays nobody by more than that.
+
+Clients in the middle of a TLS handshake have shown nothing yet: they have a limit of their own, as those have that
+have not shown the token (`admission`).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import ssl
 from collections.abc import Callable
 from pathlib import Path
 
+from clickline.serve.admission import EvictingPool, client_network
 from clickline.serve.fronts import Timing
 
 log = logging.getLogger("clickline.serve")
@@ -59,14 +63,18 @@ class Acceptor:
         make: Callable[[], asyncio.Protocol],
         connections: Callable[[], int],
         most: int,
+        handshakes: int,
         balance: Balance,
         tls: ssl.SSLContext | None,
         timing: Timing,
         failed: Callable[[Exception], None],
     ) -> None:
+        """`most` and as many again are accepted: the first above the limit are told so. `handshakes`: of TLS, at once;
+        the oldest of them makes room for one more."""
         self._listener, self._loop, self._make, self._connections, self._most = listener, loop, make, connections, most
         self._balance, self._tls, self._timing, self._failed = balance, tls, timing, failed
         self._adopting: set[asyncio.Task[None]] = set()
+        self._handshakes: EvictingPool[asyncio.Task[None]] = EvictingPool(handshakes)
         self._open = True
         listener.setblocking(False)
 
@@ -103,7 +111,7 @@ class Acceptor:
     def _accept(self, most: int) -> None:
         for _ in range(most):
             try:
-                taken, _address = self._listener.accept()
+                taken, peer = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -119,8 +127,16 @@ class Acceptor:
             taken.setblocking(False)
             task = self._loop.create_task(self._adopt(taken))
             self._adopting.add(task)
-            task.add_done_callback(self._adopting.discard)
+            task.add_done_callback(self._adopted)
+            if self._tls is not None:
+                evicted = self._handshakes.add(task, client_network(peer))
+                if evicted is not None:
+                    evicted.cancel()
             self._balance.tell(self.open)
+
+    def _adopted(self, task: asyncio.Task[None]) -> None:
+        self._adopting.discard(task)
+        self._handshakes.discard(task)
 
     async def _adopt(self, taken: socket.socket) -> None:
         limit = self._timing.handshake if self._tls is not None else None
@@ -129,3 +145,7 @@ class Acceptor:
         except (TimeoutError, OSError, ssl.SSLError) as error:
             taken.close()
             self._failed(error)
+        except asyncio.CancelledError:
+            taken.close()
+            self._failed(TimeoutError("others came"))
+            raise
