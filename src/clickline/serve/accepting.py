@@ -26,6 +26,8 @@ log = logging.getLogger("clickline.serve")
 _LET_OTHERS = 0.002
 _OUT_OF_DESCRIPTORS = 0.1
 _IN_A_ROW = 64
+_BEING_CLOSED = 4 * _IN_A_ROW
+"""Connections that have been given up already, but count until the loop has come round."""
 
 
 class Balance:
@@ -74,6 +76,8 @@ class Acceptor:
         self._listener, self._loop, self._make, self._connections, self._most = listener, loop, make, connections, most
         self._balance, self._tls, self._timing, self._failed = balance, tls, timing, failed
         self._adopting: set[asyncio.Task[None]] = set()
+        # Not so many that the first of them would have to go before anybody has heard what it says.
+        self._in_a_row = max(1, min(_IN_A_ROW, handshakes // 2)) if balance.alone else 1
         self._handshakes: EvictingPool[asyncio.Task[None]] = EvictingPool(handshakes)
         self._open = True
         listener.setblocking(False)
@@ -97,7 +101,7 @@ class Acceptor:
         if self._balance.ahead():
             self._wait(_LET_OTHERS)
         else:
-            self._accept(_IN_A_ROW if self._balance.alone else 1)
+            self._accept(self._in_a_row)
 
     def _wait(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener.fileno())
@@ -121,7 +125,7 @@ class Acceptor:
                 if self._open:
                     self._wait(_OUT_OF_DESCRIPTORS)
                 return
-            if self.open > 2 * self._most:  # the first above the limit are told, these are not
+            if self.open > 2 * self._most + _BEING_CLOSED:  # the first above the limit are told, these are not
                 taken.close()
                 continue
             taken.setblocking(False)

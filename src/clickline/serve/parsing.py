@@ -101,9 +101,9 @@ class Incoming:
             self._stop(RequestError(f"URLs have at most {LONGEST_URL} bytes here.", reason="too_large", status=414))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._lines += 1
-        self._raw_size += len(name) + len(value) + _PUNCTUATION
-        if self._raw_size > LARGEST_HEAD or self._lines > MOST_HEADERS:
+        self._lines = lines = self._lines + 1
+        self._raw_size = size = self._raw_size + len(name) + len(value) + _PUNCTUATION
+        if size > LARGEST_HEAD or lines > MOST_HEADERS:
             self._stop(_head_too_large())
         if not self.in_head:  # a trailer
             return
@@ -132,18 +132,19 @@ class Incoming:
             self._look_at_offer(headers[b"upgrade"])
         said = headers.get(b"connection")
         self._keep_alive = self._modern if said is None else _keeps(said.lower(), self._modern)
-        length, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
-        self._has_body = coding is not None or (length is not None and int(length) > 0)
+        given, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
+        length = 0 if given is None else int(given)
+        self._has_body = length > 0 or coding is not None
         try:
             self._listening.head(method, self._url, headers, has_body=self._has_body)
             if coding is not None and (coding.lower() != b"chunked" or not self._modern):
                 what = f"Transfer-Encoding: only chunked is understood, and only in HTTP/1.1; not {_shown(coding)}."
                 raise RequestError(what, reason="malformed", status=501 if self._modern else 400)
-            if length is not None and int(length) > self._body_limit:
-                raise self._too_large(int(length))
-            if length is not None and self._has_body and not self._offers:  # else the head comes once more
-                self._listening.reserve(int(length))
-                self._reserved = int(length)
+            if length > self._body_limit:
+                raise self._too_large(length)
+            if length and not self._offers:  # else the head comes once more
+                self._listening.reserve(length)
+                self._reserved = length
         except RequestError as error:
             self._stop(error)
         expected = headers.get(b"expect")
