@@ -12,7 +12,9 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -92,6 +94,35 @@ class PredictorWorker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def predictor_in_thread(directory: Path, store: Path | str, **config: Any) -> Iterator[str]:
+    """The same in a thread of this process, where starting one would take longer than the test; its URL."""
+    settings = {"models": {MODEL: {"store": str(store), **config.pop("model", {})}}, "limits": {"timeout": 30.0}}
+    checked = ServeConfig.model_validate(settings | config)
+    counts, ready = Counts(directory / "0.counts"), threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    worker = Worker(
+        checked,
+        make_predictor(checked, TOKEN.encode(), counts),
+        listener=listener,
+        counts=counts,
+        directory=directory,
+        guard=Guard(host="127.0.0.1", token=None, certificates=False),
+        on_ready=ready.set,
+    )
+    thread = threading.Thread(target=worker.run, kwargs={"signals": False}, daemon=True)
+    thread.start()
+    try:
+        eventually(lambda: ready.is_set() or not thread.is_alive(), what="a version that is served")
+        assert thread.is_alive()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        worker.stop()
+        worker.stop()
+        thread.join()
 
 
 def main(path: str) -> None:

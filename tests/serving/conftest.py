@@ -10,10 +10,7 @@ import pytest
 from raw_http import Talk
 from serving_doubles import Server, serving
 
-from clickline.config import Job
-from clickline.train.api import train_job
 from model_versions import ModelVersions
-from processes import small_settings
 
 
 @pytest.fixture
@@ -35,9 +32,6 @@ def client(server: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture(scope="session")
-def versions(criteo: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> ModelVersions:
+def versions(trained_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelVersions:
     """A store with a version of a model that was really trained, and what it must answer."""
-    settings = small_settings(criteo, tmp_path_factory.mktemp("trained"))
-    settings["train"] = {"batch_size": 100, "log_every": 20, "epochs": 1, "max_steps": 20}
-    checkpoint = train_job(Job.model_validate(settings)).checkpoint
-    return ModelVersions(tmp_path_factory.mktemp("published") / "store", checkpoint)
+    return ModelVersions(tmp_path_factory.mktemp("published") / "store", trained_model)

@@ -52,7 +52,7 @@ class Incoming:
         self._method, self._url, self._headers = b"", b"", dict[bytes, bytes]()
         self._body = b""
         self._pieces: BytesIO | None = None
-        self._message = self._lines = self._raw_size = self._body_size = self._reserved = 0
+        self._message = self._lines = self._told = self._fed = self._body_size = self._reserved = 0
         self._modern = self._keep_alive = True
         self._has_body = self._offers = self._offer_removed = False
         self._unoffered = b""
@@ -84,15 +84,15 @@ class Incoming:
                 raise refuse("malformed", f"This is no HTTP request: {error}.") from None
         if self.begun and self._message == message and (self.in_head or self._body_size == body_size):
             # A header is told only when it ends, however long it is; that also goes for trailers and chunk extensions.
-            self._raw_size += len(data)
-            if self._raw_size > LARGEST_HEAD:
+            self._fed += len(data)
+            if self._fed > LARGEST_HEAD:
                 raise _head_too_large()
 
     def on_message_begin(self) -> None:
         self.begun = self.in_head = True
         self._message += 1
         self._url, self._headers, self._body, self._pieces = b"", {}, b"", None
-        self._lines = self._raw_size = self._body_size = self._reserved = 0
+        self._lines = self._told = self._fed = self._body_size = self._reserved = 0
         self._listening.moved_on()
 
     def on_url(self, url: bytes) -> None:
@@ -102,7 +102,7 @@ class Incoming:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines = lines = self._lines + 1
-        self._raw_size = size = self._raw_size + len(name) + len(value) + _PUNCTUATION
+        self._told = size = self._told + len(name) + len(value) + _PUNCTUATION
         if size > LARGEST_HEAD or lines > MOST_HEADERS:
             self._stop(_head_too_large())
         if not self.in_head:  # a trailer
@@ -116,7 +116,7 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         self.in_head = False
-        self._raw_size = 0
+        self._told = self._fed = 0
         parser, headers = self._parser, self._headers
         version, method = parser.get_http_version(), parser.get_method()
         self._method = method
