@@ -99,6 +99,7 @@ class Front:
         self.mailbox = Mailbox(loop=loop, resolve=service.resolve)
         self._wakefulness = Wakefulness(loop, seconds=awake)
         self.guests: set[Guest] = set()
+        self._known: set[Guest] = set()
         self._strangers: EvictingPool[Guest] = EvictingPool(unauthenticated or 0)
         self.draining = False
         self._ticks = 0
@@ -118,7 +119,8 @@ class Front:
     def authenticated(self, guest: Guest) -> bool:
         """It has shown the token for the first time; whether there is room for it."""
         self._strangers.discard(guest)
-        return len(self.guests) - len(self._strangers) <= self.most
+        self._known.add(guest)  # not all others: some have been given up and are not gone yet
+        return len(self._known) <= self.most
 
     def full(self) -> RequestError:
         message = f"There are {self.most} connections already; try again, or use one for several requests."
@@ -126,6 +128,7 @@ class Front:
 
     def forget(self, guest: Guest) -> None:
         self.guests.discard(guest)
+        self._known.discard(guest)
         self._strangers.discard(guest)
         self._service.connected(len(self.guests), new=False)
 
