@@ -11,7 +11,6 @@ through before a row of it is used. Cutting is native and releases the interpret
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -27,6 +26,7 @@ from typing import Any
 from clickline import _native
 from clickline.cube.shardfiles import FORMAT, build_name, owned_buckets, part_name, write_tar
 from clickline.cube.states import write_state
+from clickline.digests import file_sha256
 from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
@@ -166,8 +166,7 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
         size = file.path.stat().st_size
         if size != file.bytes:
             raise VersionError(f"{file.path}: {size} bytes, the manifest says {file.bytes}")
-        with file.path.open("rb") as content:
-            seen = hashlib.file_digest(content, "sha256").hexdigest()
+        seen = file_sha256(file.path)
     except OSError as error:
         raise VersionError(f"{file.path}: cannot be read: {error.strerror}") from None
     if seen != file.sha256:

@@ -92,10 +92,10 @@ def opened(
     done: Donefile | None = None,
     known: Mapping[str, _native.Dictionary] | None = None,
 ) -> Iterator[Chain]:
-    """A version with all that it stands on. Sizes are checked, contents are not: that is what `verify` is for.
+    """A version with all that it stands on, every file compared with the SHA-256 in its manifest.
 
-    `known` are row files of another version that is open, by SHA-256: they are neither fetched nor mapped again. What
-    was mapped stays readable when this ends, for as long as somebody holds it.
+    `known` are row files of another version that is open, by SHA-256: they are neither fetched, hashed nor mapped
+    again. What was mapped stays readable when this ends, for as long as somebody holds it.
     """
     done = donefiles.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
@@ -176,13 +176,7 @@ def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> N
 
 
 def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:
-    """A file's path on this machine, its size checked."""
+    """A file's path on this machine, size and SHA-256 checked."""
     name = f"{directory_of(manifest.version)}/{file}"
-    expected = manifest.files[file].bytes
-    path = store.fetch(name, scratch / name, limit=expected)
-    seen = path.stat().st_size if path.is_file() else None
-    if seen != expected:
-        raise VersionError(
-            f"{store.shown(name)}: {'not there' if seen is None else f'{seen} bytes'}; expected {expected}"
-        )
-    return path
+    facts = manifest.files[file]
+    return store.fetch_checked(name, scratch / name, size=facts.bytes, sha256=facts.sha256)

@@ -9,6 +9,7 @@ two publishers there must not be started within the same instant (docs/publishin
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from typing import Any
 import fsspec
 
 from clickline.config.environment import resolve
+from clickline.digests import file_sha256
 from clickline.durable import alive
 from clickline.errors import VersionError
 
@@ -99,15 +101,44 @@ class Store:
             return self.directory / name
         if to.is_file():
             return to
+        self._copy(name, to, limit=limit)
+        return to
+
+    def fetch_checked(self, name: str, to: Path, *, size: int, sha256: str) -> Path:
+        """Like `fetch`; raises VersionError unless all bytes are those that this size and SHA-256 are of.
+
+        Every byte is read once for it: while it is copied, or from the file that is here.
+        """
+        if self.directory is None and not to.is_file():
+            path, seen = to, self._copy(name, to, limit=size)
+        else:
+            path, seen = self.fetch(name, to, limit=size), ""
+        found = path.stat().st_size if path.is_file() else None
+        if found != size:
+            raise VersionError(
+                f"{self.shown(name)}: {'not there' if found is None else f'{found} bytes'}; expected {size}"
+            )
+        with self._explained(name):
+            seen = seen or file_sha256(path)
+        if seen != sha256:
+            raise VersionError(
+                f"{self.shown(name)}: damaged: its SHA-256 is {seen[:12]}…, the manifest says {sha256[:12]}…; "
+                "publish again, or copy the file from where it is sound"
+            )
+        return path
+
+    def _copy(self, name: str, to: Path, *, limit: int) -> str:
+        """Copy a file to this machine; its SHA-256, computed on the way."""
         to.parent.mkdir(parents=True, exist_ok=True)
-        size = 0
+        size, digest = 0, hashlib.sha256()
         with to.open("wb") as file:
             for piece in self.pieces(name):
                 file.write(piece)
+                digest.update(piece)
                 size += len(piece)
                 if size > limit:
                     raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
-        return to
+        return digest.hexdigest()
 
     def write(self, name: str, content: bytes) -> None:
         """A whole small file, where there is no appending."""
