@@ -8,7 +8,6 @@ the specification. Beware: a line that is cut short is no error but a publisher 
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import json
 import os
@@ -18,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from clickline.digests import is_as_sealed, sealed_json
 from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
@@ -28,7 +28,6 @@ LIMIT = 64 << 20
 LINE_LIMIT = 1 << 16
 HIGHEST = 10**10 - 1
 """Versions are numbered 1, 2, 3, …; their directories have ten digits."""
-_CHECK = b', "check": "%s"}\n'
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -140,7 +139,7 @@ def append_removal(store: Store, *, versions: list[int]) -> None:
 
 
 def _append(store: Store, facts: dict[str, Any]) -> None:
-    line = _sealed(facts)
+    line = sealed_json(facts) + b"\n"  # without a check, a flipped bit could name another version
     with store.locked("donefile", wait=60.0):
         parse(_whole(store) + line, where=store.shown(DONEFILE))  # what would be unreadable is not written
         if store.directory is None:
@@ -183,16 +182,6 @@ def _write_all(descriptor: int, content: bytes, *, at: int) -> None:
         content, at = content[written:], at + written
 
 
-def _sealed(facts: dict[str, Any]) -> bytes:
-    """A line, with a check over what comes before it: without, a flipped bit could name another version."""
-    body = json.dumps(facts).encode()[:-1]
-    return body + _CHECK % _check_of(body)
-
-
-def _check_of(body: bytes) -> bytes:
-    return hashlib.sha256(body).hexdigest()[:16].encode()
-
-
 def _present(store: Store) -> bool:
     return store.exists(DONEFILE)
 
@@ -212,10 +201,8 @@ def _decoded(line: bytes, at: str) -> dict[str, Any]:
         raise VersionError(f"{at}: garbled: {error}") from error
     if not isinstance(facts, dict):
         raise VersionError(f"{at}: garbled: not a JSON object")
-    if "check" in facts:  # lines of earlier publishers have none
-        body = line[: -len(_CHECK % bytes(16))]
-        if line != body + _CHECK % _check_of(body):
-            raise VersionError(f"{at}: garbled: its check {facts['check']!r:.40} does not fit the rest of the line")
+    if not is_as_sealed(line.removesuffix(b"\n"), facts):
+        raise VersionError(f"{at}: garbled: its check {facts['check']!r:.40} does not fit the rest of the line")
     return facts
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,6 +21,7 @@ from clickline.digests import file_sha256
 from clickline.durable import sync_directory
 from clickline.errors import DataError, VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import scratch_directory
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, check_fits, open_dictionary, opened
 from clickline.publish.deltas import LONGEST, Rows, table_file, tables_of, write_rows
@@ -101,8 +101,8 @@ def _parent(
 def _aside(store: Store, version: int) -> Iterator[Path]:
     """A directory to write a version into, gone afterwards unless it was renamed."""
     if store.directory is None:
-        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as scratch:
-            yield Path(scratch)
+        with scratch_directory("clickline-publish-") as scratch:
+            yield scratch
         return
     place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
     try:

@@ -16,7 +16,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,15 +129,18 @@ class Store:
 
     def _copy(self, name: str, to: Path, *, limit: int) -> str:
         """Copy a file to this machine; its SHA-256, computed on the way."""
-        to.parent.mkdir(parents=True, exist_ok=True)
         size, digest = 0, hashlib.sha256()
-        with to.open("wb") as file:
-            for piece in self.pieces(name):
-                file.write(piece)
-                digest.update(piece)
-                size += len(piece)
-                if size > limit:
-                    raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            with to.open("wb") as file:
+                for piece in self.pieces(name):
+                    file.write(piece)
+                    digest.update(piece)
+                    size += len(piece)
+                    if size > limit:
+                        raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
+        except OSError as error:
+            raise VersionError(f"{self.shown(name)}: cannot be copied to {to}: {error.strerror or error}") from error
         return digest.hexdigest()
 
     def write(self, name: str, content: bytes) -> None:
@@ -175,8 +178,9 @@ class Store:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _ourselves(), 0)
+        with suppress(OSError):  # who holds it is told to whoever waits, where there is room for it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _ourselves(), 0)
         return lambda: os.close(descriptor)
 
     def _lock_object(self, name: str) -> Callable[[], None] | None:
