@@ -18,7 +18,8 @@ import pytest
 from cube_processes import eventually
 from model_versions import ModelVersions
 from processes import ENVIRONMENT, run
-from suite_faults import ROLES, FaultSchedule, RunningSuite
+from running_suites import RunningSuite
+from suite_faults import ROLES, FaultSchedule
 
 pytestmark = pytest.mark.heavy
 SEED = int(os.environ.get("CLICKLINE_CHAOS_SEED") or random.randrange(1 << 32))
