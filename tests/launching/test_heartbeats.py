@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -32,7 +33,7 @@ while not Path(sys.argv[1]).exists():
 time.sleep(600)
 """
 """Stands still once the file that is named first is there, and starts only when the second is."""
-LIMIT = 1.0
+LIMIT = 1.5
 
 
 def watched(directory: Path, rank: int = 0, *, start: Path | None = None, replicas: str = "") -> Spec:
@@ -100,10 +101,9 @@ def test_one_that_is_stopped_is_killed_and_started_again(tmp_path: Path, watch: 
     one.until(lambda: one.state()["restarts"] == 1)
     one.until(one.all_well)
     assert not exists(stopped)
-    assert one.events[:2] == [
-        "cube.0 has stood still for 1 s and is killed",
-        "cube.0 died, stood still for 1 s and was killed; it is started again in 0.2 s",
-    ]
+    killed, died = one.events[:2]
+    assert re.fullmatch(r"cube\.0 has stood still for \d+ s and is killed", killed)
+    assert re.fullmatch(r"cube\.0 died, stood still for \d+ s and was killed; it is started again in 0\.2 s", died)
 
 
 def test_one_whose_loop_hangs_is_started_again(tmp_path: Path, watch: Callable[..., Watched]) -> None:
@@ -222,7 +222,9 @@ def test_a_replica_does_not_wait_for_ever_for_one_that_does_not_come_back(
     os.kill(both.pid(1), signal.SIGKILL)
     os.kill(both.pid(0), signal.SIGSTOP)
     both.until(lambda: both.state(0)["restarts"] == 1)
-    assert "cube.0 has stood still for 4 s and is killed" in both.events
+    (seconds,) = re.findall(r"cube\.0 has stood still for (\d+) s", "\n".join(both.events))
+    assert int(seconds) >= 4 * LIMIT
+    assert not both.well(1)
 
 
 def test_deaths_count_within_a_window_and_are_forgotten_after_a_while_of_running_well(
