@@ -126,6 +126,7 @@ def test_every_answer_is_what_the_version_it_names_predicts(
     slowest = max(asker.slowest for asker in suite.askers)
     print(f"\n{dict(total)}, slowest answer {slowest:.3f} s, {time.monotonic() - began:.1f} s in all")
     trouble = trouble_of(suite.askers)
+    print(*(line for line in trouble if "HTTP" in line), sep="\n")
     assert (total["mixed"], total["wrong"], total["failed"]) == (0, 0, 0), trouble[:10]
     # Asked once, a request is lost with the worker that was answering it, or that held the connection; no other is.
     assert total["lost_once"] <= PLAIN * total["workers_killed"], trouble[:10]

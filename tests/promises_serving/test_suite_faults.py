@@ -46,6 +46,7 @@ def check(schedule: FaultSchedule, suite: RunningSuite) -> None:
     # Asked once, a request may be lost with the process that was answering it. None is when others are hit.
     fatal = sum(outcome.faults[f"{kind} {role}"] for kind in ("kill", "stop") for role in ("predictor", "worker"))
     assert counts["lost_once"] <= schedule.plain_clients * fatal, told
+    assert "ConnectionRefused" not in told  # the suite holds the socket, also while there is no predictor
 
 
 def test_every_component_that_stands_still_is_started_again_while_predictions_go_on(

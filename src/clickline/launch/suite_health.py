@@ -92,9 +92,10 @@ def _asked(one: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "not ready: no complete version", said
     if answer.status_code >= 400:
         return str(said.get("status") or said.get("error") or f"answers {answer.status_code}"), said
+    told = said.get("data", said) if one["role"] == "transfer" else said
     if one.get("deaths", 0) >= _CRASH_LOOP:
-        return f"answers, but has died {one['deaths']} times lately; the last time: {one['reason']}", said
-    return WELL, said.get("data", said) if one["role"] == "transfer" else said
+        return f"answers, but has died {one['deaths']} times lately; the last time: {one['reason']}", told
+    return WELL, told
 
 
 def _version(role: str, answer: Mapping[str, Any]) -> int | None:

@@ -26,8 +26,8 @@ OURS = {
 }
 INTERNAL = {
     "CLICKLINE_LAUNCHER": "Set by `clickline train` for what it starts: the process to die with.",
-    "CLICKLINE_HEARTBEAT": "Set by `clickline up` and `clickline serve` for what they start: the descriptor of memory in "
-    "which it counts that its loop turns.",
+    "CLICKLINE_HEARTBEAT": "Set by `clickline up` and `clickline serve` for what they start: the descriptor of memory "
+    "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
 }
 OLDER = {
