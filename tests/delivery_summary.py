@@ -38,8 +38,9 @@ SERVING: dict[str, tuple[str, ...]] = {
     "predictions over switches": (
         "{switches} switches ({bases} bases, {deltas} deltas, {rollbacks} rollbacks), {servers_killed} servers, "
         "{agents_killed} agents and {workers_killed} predictor workers killed, {clients} clients: {answers:,} answers "
-        "recomputed from the version they name, {mixed} of two versions, {wrong} wrong, {failed} failed requests, "
-        "{versions} of {published} versions seen",
+        "recomputed from the version they name, {mixed} of two versions, {wrong} wrong, {versions} of {published} "
+        "versions seen; {failed} requests failed for clients that ask again, {failed_once} of {asked_once:,} that were "
+        "asked once ({lost_once} lost with a killed worker, {refused_once} refused)",
         "the same without one version for a request: {unpinned_answers:,} answers over {unpinned_switches} switches, "
         "{unpinned_mixed} of two versions",
     ),

@@ -87,6 +87,9 @@ def _quick_start(place: Path, first: dict[str, Any]) -> None:
         assert "\x1b" not in page
         second = run_beside(place, "up", *ROWS)
         assert (second.returncode, "a suite is up in runs already" in second.stderr) == (7, True)
+        predictor = next(one["pid"] for one in told["components"] if one["role"] == "predictor")
+        workers = Path(f"/proc/{predictor}/task/{predictor}/children").read_text().split()
+        assert len(workers) == 2
         _kill_a_server(place, told)
 
         reader.url = told["http"]

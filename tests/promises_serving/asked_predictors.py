@@ -1,4 +1,4 @@
-"""A predictor with workers as processes that a test kills, and clients that never stop asking it."""
+"""A predictor with workers as processes that a test kills."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
-from clickline import Client
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 from killing import Killing
-from model_versions import ModelVersions
+from prediction_askers import MODEL
 
-MODEL = "ctr"
 _FIRST_VERSION = re.compile(rf"serve\.\d+ model {MODEL}: version \d+$", re.MULTILINE)
 _UNTIL_NEXT = (0.5, 2.5)
 
@@ -84,51 +77,3 @@ class WorkerKiller(Killing):
         self.counts["workers_killed"] += 1
         eventually(lambda: predictor.begun() > begun, what="a worker in place of the one that was killed")
         assert len(predictor.pids()) == predictor.workers
-
-
-class Asker(threading.Thread):
-    """Asks for a few rows again and again, and holds each answer against the version that it names."""
-
-    def __init__(self, url: str, versions: ModelVersions, *, seed: int, pause: float = 0.01) -> None:
-        super().__init__(daemon=True)
-        self._url, self._versions, self._pause = url, versions, pause
-        self._random = np.random.default_rng(seed)
-        self._over = threading.Event()
-        self.counts: Counter[str] = Counter(answers=0, predictions=0, mixed=0, wrong=0, misnamed=0, failed=0)
-        self.seen: Counter[int] = Counter()
-        self.slowest = 0.0
-        self.trouble: list[str] = []
-
-    def run(self) -> None:
-        with Client(self._url, timeout=20.0, retries=20) as client:
-            while not self._over.wait(self._pause):
-                count = int(self._random.integers(1, 9))
-                rows = self._random.integers(0, len(self._versions.instances), count)
-                began = time.monotonic()
-                try:
-                    found = client.predict([self._versions.instances[row] for row in rows])
-                except Exception as error:  # whatever it is, it is a request that failed
-                    self.counts["failed"] += 1
-                    self.trouble.append(f"{time.strftime('%H:%M:%S')} {error!r}")
-                    continue
-                self.noted(time.monotonic() - began)
-                self._judge(rows, found.version, np.array(found.probabilities, np.float64))
-
-    def noted(self, seconds: float) -> None:
-        """How long an answer took."""
-        self.slowest = max(self.slowest, seconds)
-
-    def _judge(self, rows: np.ndarray, version: int, said: np.ndarray) -> None:
-        self.counts.update(answers=1, predictions=len(rows))
-        self.seen[version] += 1
-        if self._versions.explains(version, rows, said):
-            return
-        others = range(1, self._versions.last + 1)
-        kind = "misnamed" if any(self._versions.explains(each, rows, said) for each in others) else "mixed"
-        self.counts.update({kind: 1, "wrong": 1})
-        off = float(np.abs(self._versions.expected(version)[rows] - said).max())
-        self.trouble.append(f"{time.strftime('%H:%M:%S')} version {version}: {kind}, off by {off:.3g}")
-
-    def end(self) -> None:
-        self._over.set()
-        self.join()

@@ -7,6 +7,7 @@ python stub_processes.py worker DIRECTORY RANK DESCRIPTOR  one worker
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ from clickline.serve.requests import Question
 
 
 class SlowPredictor(StubPredictor):
-    """Takes twenty milliseconds for whatever waits."""
+    """Takes twenty milliseconds for whatever waits, and a moment until it has a version."""
+
+    def __init__(self, *, counts: Counts) -> None:
+        super().__init__(counts=counts)
+        self.missing = True
+        threading.Timer(0.3, self._found).start()
+
+    def _found(self) -> None:
+        self.missing = False
 
     def submit(self, chosen: Any, question: Question, *, done: Any, timeout: Any = None, again: Any = None) -> None:
         def late(answer: Any) -> None:

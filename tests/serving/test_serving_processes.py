@@ -2,79 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from serving_doubles import BODY, PROBABILITY
+from stub_servers import LONG, running, until
 
 from clickline.durable import alive
 from clickline.errors import PeerError
 from clickline.launch.process import Spec
+from clickline.launch.restart_policy import RestartPolicy
 from clickline.launch.supervising import Supervisor
 from processes import run
 
 pytestmark = pytest.mark.heavy
-SCRIPT = Path(__file__).with_name("stub_processes.py")
-LONG = 60.0
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    give_up = time.monotonic() + LONG
-    while not (found := condition()):
-        assert time.monotonic() < give_up, f"{what} did not happen"
-        time.sleep(0.02)
-    return found
-
-
-@dataclass
-class Running:
-    process: subprocess.Popen[bytes]
-    url: str
-    temporary: Path
-
-    def metric(self, name: str) -> float:
-        lines = httpx.get(f"{self.url}/metrics", trust_env=False, timeout=20).text.splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.split(" ")[0].split("{")[0] == name)
-
-    def workers(self) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text(encoding="ascii")
-        return [int(child) for child in children.split()]
-
-
-@contextmanager
-def running(directory: Path, *, workers: int = 2, **keys: Any) -> Iterator[Running]:
-    config = {"models": {"ctr": {"store": "none"}}, "grpc": False, "listen": "127.0.0.1:0", "workers": workers} | keys
-    (directory / "config.json").write_text(json.dumps(config))
-    temporary, ready = directory / "tmp", directory / "ready.json"
-    temporary.mkdir()
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("CLICKLINE_")}
-    path = os.pathsep.join([str(SCRIPT.parent), *sys.path])
-    process = subprocess.Popen(
-        [sys.executable, SCRIPT, "serve", directory / "config.json", ready],
-        env=clean | {"TMPDIR": str(temporary), "PYTHONPATH": path},
-        start_new_session=True,
-    )
-    try:
-        until(lambda: ready.exists() or process.poll() is not None, "being ready")
-        told = json.loads(ready.read_text())
-        assert told["pid"] == process.pid
-        yield Running(process, told["http"], temporary)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait(20)
 
 
 @dataclass
@@ -199,7 +148,8 @@ def test_what_cannot_work_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_deaths_are_forgotten_of_a_process_that_has_run_for_long_enough(tmp_path: Path) -> None:
     for forgive, deaths in ((0.0, 3), (LONG, 2)):
-        spec = Spec("short", 0, [sys.executable, "-c", "raise SystemExit(1)"], {}, tmp_path / "log", forgive=forgive)
+        policy = RestartPolicy(restarts=1, well_after=forgive)
+        spec = Spec("short", 0, [sys.executable, "-c", "raise SystemExit(1)"], {}, tmp_path / "log", policy=policy)
         with Supervisor([spec], restarts=1, on_event=lambda _: None) as supervisor:
             with pytest.raises(PeerError) if forgive else nullcontext():
                 until(lambda s=supervisor: s.poll() or len(s.endings) == 3, "a death")

@@ -129,6 +129,27 @@ def test_what_is_not_well_is_said(
         assert (found["well"], found["complaints"]) == (False, [complaint])
 
 
+@pytest.mark.parametrize(
+    ("state", "complaint"),
+    [
+        ("running", "agent.0: answers, but has died 3 times lately; the last time: killed by SIGSEGV (11)"),
+        ("waiting", "agent.0: waiting: killed by SIGSEGV (11) (3 deaths lately)"),
+    ],
+)
+def test_one_that_dies_again_and_again_is_complained_about(
+    tmp_path: Path, parts: Parts, state: str, complaint: str
+) -> None:
+    with claimed(tmp_path):
+        write(tmp_path, parts, state=state, deaths=3, reason="killed by SIGSEGV (11)")
+        found = examine(tmp_path)
+        assert found is not None
+        assert found["complaints"] == [complaint]
+        write(tmp_path, parts, deaths=2, reason="killed by SIGSEGV (11)")
+        found = examine(tmp_path)
+        assert found is not None
+        assert found["well"]
+
+
 def test_who_is_behind_while_a_version_is_on_its_way_is_well(tmp_path: Path, parts: Parts) -> None:
     parts.answers["/transfer/dict/info"] = (
         200,

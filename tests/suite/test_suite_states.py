@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,17 +18,28 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import PeerError
-from clickline.launch.suite_states import birth, claimed, clear, is_up, read_suite, stop, write_suite, write_token
+from clickline.launch.noted_processes import birth, boot_id
+from clickline.launch.suite_states import (
+    LOCK,
+    claimed,
+    clear,
+    is_up,
+    read_suite,
+    stop,
+    write_suite,
+    write_token,
+)
+from processes import run
 
 HOLD = """
 import signal, sys, time
 from pathlib import Path
 from clickline.launch.child import stopped_by_signals
-from clickline.launch.suite_states import claimed, write_suite
-import os
+from clickline.launch.suite_states import claimed, supervisor_facts, write_suite
 with stopped_by_signals(), claimed(Path(sys.argv[1])):
-    write_suite(Path(sys.argv[1]), {"pid": os.getpid(), "phase": "serving", "components": []})
-    if len(sys.argv) > 2:
+    if "unknown" not in sys.argv:
+        write_suite(Path(sys.argv[1]), {**supervisor_facts(started=0), "phase": "serving", "components": []})
+    if "stubborn" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("up", flush=True)
     try:
@@ -84,11 +97,67 @@ def test_one_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     assert not is_up(tmp_path)
 
 
+def stranger_in(state: Path, stranger: int, **changed: object) -> None:
+    """A file of a suite whose supervisor's number has been given to another process."""
+    facts = {"pid": stranger, "birth": birth(stranger) - 1, "boot": boot_id(), "started": 0.0, "phase": "serving"}
+    write_suite(state, {**facts, "components": [], **changed})
+
+
+def test_two_who_ask_do_not_take_each_other_for_a_suite(tmp_path: Path) -> None:
+    with claimed(tmp_path):
+        pass
+    with (tmp_path / LOCK).open("r+b") as asker:
+        fcntl.flock(asker, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as `status` does, for an instant
+        assert not is_up(tmp_path)
+    with claimed(tmp_path):
+        assert is_up(tmp_path)
+        assert is_up(tmp_path)
+
+
+def test_a_stranger_with_the_supervisors_number_gets_no_signal_from_one_who_asks_meanwhile(tmp_path: Path) -> None:
+    """The supervisor was killed, its number is another's, and somebody asks for the status in the same instant."""
+    with claimed(tmp_path):
+        pass
+    with sleeper() as stranger, (tmp_path / LOCK).open("r+b") as asker:
+        stranger_in(tmp_path, stranger.pid)
+        fcntl.flock(asker, fcntl.LOCK_SH)
+        down = run("down", tmp_path, "--wait", "1")
+        assert (down.returncode, "no suite is up" in down.stdout or "cleared" in down.stdout) == (0, True), down.stderr
+        assert stranger.poll() is None
+
+
+@pytest.mark.parametrize(
+    "changed", [{}, {"birth": None}, {"boot": "another run of the machine", "birth": 0}], ids=["number", "none", "boot"]
+)
+def test_a_stranger_gets_no_signal_while_another_suite_begins(tmp_path: Path, changed: dict[str, object]) -> None:
+    """A new `up` has the lock, and the file is still of the one that was killed."""
+    with sleeper() as stranger, another(tmp_path, "unknown") as process:
+        own = {"birth": birth(stranger.pid)} if "boot" in changed else {}
+        stranger_in(tmp_path, stranger.pid, **{**changed, **own})
+        down = run("down", tmp_path, "--wait", "1")
+        assert (down.returncode, "try again" in down.stderr) == (7, True), down.stderr
+        assert stranger.poll() is None
+        assert process.poll() is None
+
+
+def test_a_suite_that_has_just_begun_is_waited_for(tmp_path: Path) -> None:
+    with sleeper() as stranger, another(tmp_path, "unknown") as process:
+        stranger_in(tmp_path, stranger.pid)
+        noted = {"pid": process.pid, "birth": birth(process.pid), "boot": boot_id(), "components": []}
+        later = threading.Timer(0.3, write_suite, (tmp_path, noted))
+        later.start()
+        assert stop(tmp_path, seconds=30)
+        later.join()
+        assert process.wait(30) == 0
+        assert stranger.poll() is None
+
+
 def test_what_a_killed_one_leaves_is_cleared_away(tmp_path: Path) -> None:
     sockets = Path(tempfile.mkdtemp(prefix="clickline-"))
     with sleeper() as left, sleeper() as stranger, another(tmp_path) as process:
         facts = {
             "pid": process.pid,
+            "boot": boot_id(),
             "sockets": str(sockets),
             "components": [
                 {"name": "cube.0", "pid": left.pid, "birth": birth(left.pid)},

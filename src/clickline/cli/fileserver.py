@@ -32,6 +32,7 @@ def fileserver(
     """
     from clickline.cli.services import host_and_port, same_port
     from clickline.cube.states import write_state
+    from clickline.heartbeat import Heartbeat
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.environment import read_token
     from clickline.launch.logs import set_up
@@ -49,6 +50,7 @@ def fileserver(
         host, port = host_and_port(listen)
         listen = f"[{host}]:{same_port(port, ready_file)}"
     server = FileServer(root, listen=listen, token=read_token(environment) if named else None, upload_limit=limit)
+    server.on_turn = Heartbeat.inherited().beat
     with stopped_by_signals():
         try:
             server.bind()

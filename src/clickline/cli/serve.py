@@ -40,6 +40,16 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Processes that share the port; 1 if not given.")
     ] = None,
+    stall_after: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=3600,
+            metavar="SECONDS",
+            help="One of several workers that stands still for so long is killed and started again; 10 if not given, "
+            "0: never.",
+        ),
+    ] = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", metavar="FILE", help="Written when it can answer: where, as JSON.")
     ] = None,
@@ -55,7 +65,7 @@ def serve(
     from clickline.launch.logs import set_up
     from clickline.launch.predictors import serve as serve_until_told
 
-    settings = _settings(store, config, cube, cube_name, name, listen, workers)
+    settings = _settings(store, config, cube, cube_name, name, listen, workers, stall_after)
     host, port = host_and_port(settings.listen)
     set_up("serve", 0)
     serve_until_told(
@@ -75,6 +85,7 @@ def _settings(
     name: str,
     listen: str | None,
     workers: int | None,
+    stall_after: float | None,
 ) -> ServeConfig:
     from pydantic import ValidationError
 
@@ -90,6 +101,8 @@ def _settings(
         changes["listen"] = listen
     if workers is not None:
         changes["workers"] = workers
+    if stall_after is not None:
+        changes["stall_after"] = stall_after
     if config is not None:
         return read_serve_config(config).model_copy(update=changes)
     model: dict[str, Any] = {"store": store}

@@ -14,6 +14,7 @@ from clickline.errors import JobError
 
 def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     """Make it, wait until it is told to stop, close it."""
+    from clickline.heartbeat import Heartbeat
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.environment import read_token
     from clickline.launch.logs import set_up
@@ -22,11 +23,12 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     set_up(role, rank)
     raise_open_file_limit()
     _be_quiet("httpx", "httpcore", "uvicorn")
+    heartbeat = Heartbeat.inherited()
     with stopped_by_signals():
         service = None
         try:
             service = make(read_token(os.environ))
-            service.wait()
+            service.wait(heartbeat)
         except KeyboardInterrupt:  # being told to stop is how a service ends
             pass
         finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +30,18 @@ def up(
     rows: Annotated[int, typer.Option(min=1000, help="Rows of demo data.")] = 250_000,
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the predictor, if it is free; else any.")] = 8010,
+    workers: Annotated[
+        int, typer.Option(min=1, max=1024, help="Of the predictor: with one of them gone, the others answer.")
+    ] = 2,
+    stall_after: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=3600,
+            metavar="SECONDS",
+            help="Who stands still for so long is killed and started anew; 0: never.",
+        ),
+    ] = 15.0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the run and its versions away; start anew.")] = False,
     once: Annotated[bool, typer.Option("--once", help="End when all is shown, instead of at Ctrl+C.")] = False,
     as_json: AsJson = False,
@@ -51,7 +63,7 @@ def up(
     with stopped_by_signals(), claimed(state):
         call = _Call(state, watcher)
         call.prepare(job, rows=rows, overrides=overrides or [], fresh=fresh)
-        call.serve(port=port, once=once, as_json=as_json)
+        call.serve(port=port, workers=workers, stall_after=stall_after, once=once, as_json=as_json)
 
 
 class _Call:
@@ -96,7 +108,7 @@ class _Call:
             "trained_auc": _trained_auc(self._manifest),
         }
 
-    def serve(self, *, port: int, once: bool, as_json: bool) -> None:
+    def serve(self, *, port: int, workers: int, stall_after: float, once: bool, as_json: bool) -> None:
         """Start what serves, show what it says, and stay."""
         from clickline.cli.measuring import Asking
         from clickline.cli.up_page import show
@@ -105,7 +117,7 @@ class _Call:
         events = _Events(self._watcher)
         self._watcher.begin("starting file server, cube (2 shards × 2 replicas), transfer, predictor")
         try:
-            with Suite(self._state, port=port, on_event=events) as suite:
+            with Suite(self._state, port=port, workers=workers, stall_after=stall_after, on_event=events) as suite:
                 self._deliver(suite)
                 with Asking(suite, label=next(iter(self._manifest.data_schema["labels"]))) as asking:
                     self._ask(suite, asking)
@@ -178,27 +190,29 @@ class _Call:
             self._watcher.end()
 
     def _stay(self, suite: Suite) -> None:
-        looked, serving = time.monotonic(), suite.cube.serving()
-        try:
-            while True:
-                suite.poll()
-                if time.monotonic() - looked > _LOOK_EVERY:
-                    looked, now = time.monotonic(), suite.cube.serving()
-                    if now and now != serving:
-                        self._watcher.say(f"version {now} is in service, after {serving}")
-                        serving = now
-                time.sleep(0.05)
-        except KeyboardInterrupt:
-            say_note(f"stopping; `clickline up` goes on from {self._state}")
+        serving = suite.cube.serving()
+        # Asked beside: transfer may stand still, and it is this thread that finds out.
+        with ThreadPoolExecutor(1, thread_name_prefix="version") as threads:
+            looked, asked = time.monotonic(), threads.submit(suite.cube.serving)
+            try:
+                while True:
+                    suite.poll()
+                    if asked.done() and time.monotonic() - looked > _LOOK_EVERY:
+                        now = asked.result()
+                        if now and now != serving:
+                            self._watcher.say(f"version {now} is in service, after {serving}")
+                            serving = now
+                        looked, asked = time.monotonic(), threads.submit(suite.cube.serving)
+                    time.sleep(0.05)
+            except KeyboardInterrupt:
+                say_note(f"stopping; `clickline up` goes on from {self._state}")
 
     def _tell(self, phase: str) -> None:
         """Who asks for the status, or wants to stop us, finds us."""
-        from clickline.launch.suite_states import write_suite
+        from clickline.launch.suite_states import supervisor_facts, write_suite
 
-        write_suite(
-            self._state,
-            {"pid": os.getpid(), "started": round(self._started, 3), "phase": phase, "http": None, "components": []},
-        )
+        facts = supervisor_facts(started=self._started)
+        write_suite(self._state, {**facts, "phase": phase, "http": None, "components": []})
 
 
 _STEPS = {"downloaded": "download", "loaded": "reload", "switched": "enable"}

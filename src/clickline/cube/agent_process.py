@@ -21,6 +21,7 @@ from clickline.cube.agents import INVALID, SAFE_NAME, Agent, AgentPlace
 from clickline.cube.states import write_state
 from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
 from clickline.errors import ClicklineError
+from clickline.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.agent")
 VERSION = "3.0.0.1"
@@ -77,9 +78,10 @@ class AgentProcess:
         if place.ready is not None:
             write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
 
-    def wait(self) -> None:
-        while not self.stopped.wait(3600.0):
-            pass
+    def wait(self, heartbeat: Heartbeat) -> None:
+        while not self.stopped.wait(BEAT_EVERY):
+            if self.web.turned():
+                heartbeat.beat()
 
     def close(self) -> None:
         self.web.close()

@@ -1,7 +1,7 @@
 """The cube server's process: native reads, commands over the same wire, an HTTP gateway beside it.
 
-Commands are CALLs whose body and reply are JSON: status, load, switch, rollback, drop, remove, compact. Only who knows
-the token gets as far as to send one.
+Commands are CALLs whose body and reply are JSON: alive, status, load, switch, rollback, drop, remove, compact. Only who
+knows the token gets as far as to send one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from clickline.cube.shelves import Shelf
 from clickline.cube.states import write_state
 from clickline.cube.webserving import Guard, WebServer
 from clickline.errors import PeerError, VersionError
+from clickline.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
+ALIVE = "alive"
+"""The command that does nothing but be answered."""
 _ASK_PEERS = 0.5
 """Seconds that a server which comes back waits for the others of its shard."""
 
@@ -88,9 +91,20 @@ class CubeProcess:
     def where(self) -> dict[str, Any]:
         return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.address if self.web else None}
 
-    def wait(self) -> None:
-        while not self.stopped.wait(3600.0):
-            pass
+    def wait(self, heartbeat: Heartbeat) -> None:
+        """Until it is stopped. With a supervisor, it is alive as long as it answers on its own sockets."""
+        if not heartbeat.watched:
+            self.stopped.wait()
+            return
+        from clickline.cube.wire_probe import WireProbe
+
+        probe = WireProbe(self.native.address, name=self.place.name, token=self.place.token)
+        try:
+            while not self.stopped.wait(BEAT_EVERY):
+                if (self.web is None or self.web.turned()) and probe.answers():
+                    heartbeat.beat()
+        finally:
+            probe.close()
 
     def close(self) -> None:
         if self.web is not None:
@@ -137,6 +151,7 @@ class CubeProcess:
 
     def _handle(self, _name: str, _client: int, op: str, body: memoryview) -> bytes:
         known: dict[str, Callable[..., Any]] = {
+            ALIVE: lambda: None,
             "status": self.status,
             "load": self.load,
             "switch": self.switch,
@@ -199,6 +214,9 @@ class Commands:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._lane.close()
 
     def call(self, op: str, *, deadline: float | None = None, **arguments: Any) -> Any:

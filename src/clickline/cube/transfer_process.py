@@ -14,6 +14,7 @@ from clickline.cube.states import write_state
 from clickline.cube.transfer_api import transfer_app
 from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import Guard, WebServer
+from clickline.heartbeat import BEAT_EVERY, Heartbeat
 from clickline.publish.fileserver import FileServer
 
 log = logging.getLogger("clickline.transfer")
@@ -60,9 +61,12 @@ class TransferProcess:
     def _url(self, name: str) -> str:
         return f"{self._base}/{name}"
 
-    def wait(self) -> None:
-        while not self.stopped.wait(3600.0):
-            pass
+    def wait(self, heartbeat: Heartbeat) -> None:
+        webs = [web for web in (self.web, self._files_web) if web is not None]
+        while not self.stopped.wait(BEAT_EVERY):
+            turned = [web.turned() for web in webs]  # all of them are asked
+            if all(turned) and self.transfer.runs:
+                heartbeat.beat()
 
     def close(self) -> None:
         self.web.close()

@@ -64,6 +64,11 @@ class Transfer:
     def instances(self) -> list[Instance]:
         return [driver.instance for driver in self.drivers]
 
+    @property
+    def runs(self) -> bool:
+        """Whether the thread that takes the steps is there; a step may take long, so how it gets on says nothing."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         self._set_goals()
         for driver in self.drivers:

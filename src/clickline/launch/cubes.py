@@ -11,6 +11,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import httpx
 import yaml
 
 from clickline.errors import PeerError
+from clickline.launch.heartbeat_monitor import STALL_AFTER
 from clickline.launch.lifetimes import Together
 from clickline.launch.local import private_sockets
 from clickline.launch.process import Spec
+from clickline.launch.restart_policy import SERVING
 from clickline.launch.supervising import Supervisor
 
 ROLES = ("cube", "agent", "transfer")
@@ -47,24 +50,27 @@ class LocalCube(Together):
         interval: float = 10.0,
         wait: float = 5.0,
         memory: bool = False,
-        restarts: int = 10,
+        restarts: int | None = 10,
         env: Mapping[str, Mapping[str, str]] | None = None,
         on_event: Callable[[str], None] = lambda _: None,
+        stall_after: float = STALL_AFTER,
         supervisor: Supervisor | None = None,
         look: Callable[[], None] | None = None,
     ) -> None:
         """`env` adds variables to the environment of a process, by its name (such as `cube.0`), or by its role.
 
         `store` is a directory or a URL. `supervisor` is one that looks after other processes too: `look` polls it, and
-        only what is started here is stopped here.
+        only what is started here is stopped here. Who sends no heartbeat for `stall_after` seconds is started again; 0
+        is never.
         """
         self.directory, self.name = directory.absolute(), name
         self.shards, self.replicas = shards, replicas
         self.token = token or secrets.token_hex(16)
         self._store = str(store) if "://" in str(store) else str(Path(store).absolute())
         self._keep, self._interval, self._wait, self._memory = keep, interval, wait, memory
-        self._env = dict(env or {})
+        self._env, self._stall_after = dict(env or {}), stall_after
         super().__init__()
+        self._policy = replace(SERVING, restarts=restarts)
         self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
         self._look = look or self._supervisor.poll
         self.servers: list[list[str]] = []
@@ -174,6 +180,9 @@ class LocalCube(Together):
             argv=[sys.executable, "-m", "clickline", role, *arguments, *ready],
             env={"CLICKLINE_TOKEN": self.token, **own},
             log=self.directory / "logs" / f"{role}.{rank}.log",
+            policy=self._policy,
+            stall_after=self._stall_after,
+            replicas=f"cube shard {rank // self.replicas}" if role == "cube" else "",
         )
 
     def _deploy(self, rank: int) -> Path:

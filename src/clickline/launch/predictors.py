@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING
 
 from clickline.cube.states import write_state
 from clickline.errors import ClicklineError, PeerError
+from clickline.heartbeat import Heartbeat
 from clickline.launch.child import live_no_longer_than_parent, stopped_by_signals
 from clickline.launch.environment import read_token
+from clickline.launch.listening_sockets import bind, inherited_listener
 from clickline.launch.local import private_sockets
 from clickline.launch.logs import set_up
 from clickline.launch.process import Spec
+from clickline.launch.restart_policy import SERVING
 from clickline.launch.supervising import Supervisor
 from clickline.serve.configuring import ServeConfig
 from clickline.serve.counting import Counts
@@ -39,9 +42,8 @@ log = logging.getLogger("clickline.serve")
 CONFIG = "serve.json"
 WORKER = (sys.executable, "-m", "clickline.launch.predictors")
 Make = Callable[[ServeConfig, bytes | None, Counts], "Predictor"]
-_BACKLOG = 1024
-_RESTARTS = 20
-_FORGIVE = 5.0
+_TRIES = 20
+"""Deaths of workers before all of them have ever been ready."""
 _LOOK_EVERY = 0.02
 
 
@@ -73,9 +75,10 @@ def serve(
     `make` and `worker` are for tests: what predicts, and the command that runs a worker.
     """
     token = own_token()
+    heartbeat = Heartbeat.inherited()
     guard, tls = _guarding(config, host=host, token=token)
     with stopped_by_signals(), private_sockets() as directory:
-        listener = _bind(host, port)
+        listener = inherited_listener() or bind(host, port)
         try:
             address = _address(listener, secure=tls is not None)
             on_listening(address)
@@ -86,9 +89,19 @@ def serve(
                     write_state(ready, {"http": address, "pid": os.getpid()})
 
             if config.workers == 1:
-                run_worker(config, listener, directory, guard=guard, tls=tls, token=token, on_ready=tell, make=make)
+                run_worker(
+                    config,
+                    listener,
+                    directory,
+                    guard=guard,
+                    tls=tls,
+                    token=token,
+                    on_ready=tell,
+                    heartbeat=heartbeat,
+                    make=make,
+                )
             else:
-                _run_workers(config, listener, directory, tell=tell, worker=worker)
+                _run_workers(config, listener, directory, tell=tell, worker=worker, heartbeat=heartbeat)
         except KeyboardInterrupt:  # being told to stop is how a server ends
             pass
         finally:
@@ -104,6 +117,7 @@ def run_worker(
     tls: ssl.SSLContext | None,
     token: bytes | None,
     on_ready: Callable[[], None],
+    heartbeat: Heartbeat,
     rank: int = 0,
     make: Make = make_predictor,
 ) -> None:
@@ -120,6 +134,9 @@ def run_worker(
         rank=rank,
         workers=config.workers,
         on_ready=on_ready,
+        on_turn=heartbeat.beat,
+        # One that comes in another's place leaves connections to the rest until it can answer.
+        ready_first=any(directory.glob("ready.*")),
     ).run()
 
 
@@ -128,6 +145,7 @@ def worker_main(arguments: Sequence[str], *, make: Make = make_predictor) -> Non
     live_no_longer_than_parent()
     directory, rank, descriptor = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     set_up("serve", rank)
+    heartbeat = Heartbeat.inherited()
     with stopped_by_signals():
         try:
             config = ServeConfig.model_validate_json((directory / CONFIG).read_bytes())
@@ -142,6 +160,7 @@ def worker_main(arguments: Sequence[str], *, make: Make = make_predictor) -> Non
                 tls=tls,
                 token=token,
                 on_ready=(directory / f"ready.{rank}").touch,
+                heartbeat=heartbeat,
                 rank=rank,
                 make=make,
             )
@@ -159,6 +178,7 @@ def _run_workers(
     *,
     tell: Callable[[], None],
     worker: Sequence[str],
+    heartbeat: Heartbeat,
 ) -> None:
     (directory / CONFIG).write_text(config.model_dump_json(), encoding="utf-8")
     specs = [
@@ -168,17 +188,21 @@ def _run_workers(
             argv=[*worker, str(directory), str(rank), str(listener.fileno())],
             env={},
             log=None,
-            spare=True,
             pass_fds=(listener.fileno(),),
-            forgive=_FORGIVE,
+            policy=SERVING,
+            stall_after=config.stall_after,
+            replicas="serve",
         )
         for rank in range(config.workers)
     ]
     told = False
-    with Supervisor(specs, restarts=_RESTARTS, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
+    with Supervisor(specs, restarts=None, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
         try:
             while not supervisor.finished():
+                heartbeat.beat()
                 supervisor.poll()
+                if len(supervisor.endings) >= _TRIES:
+                    _give_up_unless(told, supervisor)
                 if not told and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
                     told = True
                     tell()
@@ -187,29 +211,19 @@ def _run_workers(
             listener.close()  # ours first: then what a worker finds waiting at its end is the last there is
 
 
+def _give_up_unless(served: bool, supervisor: Supervisor) -> None:
+    """Workers that have never all been ready will not be; of those that have, only the last deaths are kept."""
+    if not served:
+        raise PeerError(f"workers cannot be started: {supervisor.endings[-1].reason}; the log has what they said")
+    del supervisor.endings[:-1]
+
+
 def _guarding(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[Guard, ssl.SSLContext | None]:
     tls = config.tls
     guard = Guard(host=host, token=token, certificates=tls is not None and bool(tls.clients))
     if tls is None:
         return guard, None
     return guard, tls_context(certificate=tls.certificate, key=tls.key, clients=tls.clients or None)
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, place = found[0]
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
-            listener.listen(_BACKLOG)
-        except BaseException:
-            listener.close()
-            raise
-    except OSError as error:
-        raise PeerError(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
-    return listener
 
 
 def _address(listener: socket.socket, *, secure: bool) -> str:

@@ -26,6 +26,8 @@ _PATHS = {
 _READY = "/v2/health/ready"
 _PATIENCE = 3.0
 _AGAIN = 1.0
+_CRASH_LOOP = 3
+"""Deaths that count (see `restart_policy`) which are not chance any more."""
 WELL = "well"
 _GONE: tuple[str, dict[str, Any]] = ("its supervisor is gone", {})
 
@@ -73,7 +75,8 @@ def _look(state: Path) -> dict[str, Any] | None:
 def _asked(one: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Its health in words, and what it answered."""
     if one["state"] != "running":
-        return f"{one['state']}: {one['reason']}" if one["reason"] else str(one["state"]), {}
+        often = f" ({one['deaths']} deaths lately)" if one.get("deaths", 0) >= _CRASH_LOOP else ""
+        return f"{one['state']}: {one['reason']}{often}" if one["reason"] else str(one["state"]), {}
     if not one["address"]:
         return "does not answer yet", {}
     try:
@@ -89,7 +92,10 @@ def _asked(one: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "not ready: no complete version", said
     if answer.status_code >= 400:
         return str(said.get("status") or said.get("error") or f"answers {answer.status_code}"), said
-    return WELL, said.get("data", said) if one["role"] == "transfer" else said
+    told = said.get("data", said) if one["role"] == "transfer" else said
+    if one.get("deaths", 0) >= _CRASH_LOOP:
+        return f"answers, but has died {one['deaths']} times lately; the last time: {one['reason']}", told
+    return WELL, told
 
 
 def _version(role: str, answer: Mapping[str, Any]) -> int | None:

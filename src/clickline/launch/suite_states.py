@@ -1,8 +1,11 @@
 """What is known of a suite from outside: STATE/suite.json, a lock that its supervisor holds, a token for its owner.
 
 Whether a suite is up is told by the lock alone: the kernel lets go of it when the supervisor is gone, whichever way it
-went, so the number of a process that was given to another cannot mislead. What a killed supervisor leaves (the file,
-the token, sockets, and processes for the moment until they notice) is cleared away by whoever comes next.
+went. The supervisor holds it alone; who asks shares it, so that two who ask do not take each other for a suite. The
+lock does not tell whose it is: it may be of an `up` that has just begun, beside the file of one that was killed. So a
+signal is sent only to a process that is proven to be the one that the file names (`NotedProcess`). What a killed
+supervisor leaves (the file, the token, sockets, and processes for the moment until they notice) is cleared away by
+whoever comes next.
 """
 
 from __future__ import annotations
@@ -14,18 +17,20 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clickline.durable import alive
 from clickline.errors import PeerError
+from clickline.launch.noted_processes import NotedProcess, birth, boot_id
 
 FILE, TOKEN, LOCK = "suite.json", "suite.token", ".suite.lock"
 _LIMIT = 1 << 20
 _GONE_WITHIN = 10.0
 _ASKERS_GONE_WITHIN = 0.5
 """Seconds: who asks whether a suite is up holds the lock for an instant."""
+_KNOWN_WITHIN = 2.0
+"""Seconds for a suite that has just begun to say who it is."""
 
 
 @contextmanager
@@ -57,7 +62,7 @@ def is_up(state: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor)
+        return not _locked(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
@@ -76,6 +81,12 @@ def read_suite(state: Path) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise PeerError(f"{file}: holds no suite's state; remove it if no suite is up")
     return found
+
+
+def supervisor_facts(*, started: float) -> dict[str, Any]:
+    """What tells this process, the supervisor, from any other: now, later, and after the machine was started anew."""
+    pid = os.getpid()
+    return {"pid": pid, "birth": birth(pid), "boot": boot_id(), "started": round(started, 3)}
 
 
 def write_suite(state: Path, facts: dict[str, Any]) -> None:
@@ -100,20 +111,31 @@ def write_token(state: Path, token: str) -> Path:
 def stop(state: Path, *, seconds: float) -> bool:
     """Ask the supervisor to stop and wait until it is gone; kill it if that takes too long. Whether it went by itself.
 
-    Call it only while `is_up`.
+    Raises PeerError if somebody holds the lock who is not the process that suite.json names, or it is not ours to stop.
     """
-    pid = int((read_suite(state) or {}).get("pid") or 0)
-    if not pid:
-        raise PeerError(f"{state}: a suite is starting there, but has not said who it is yet; try again")
-    born = birth(pid)
-    if not _sent(pid, signal.SIGTERM, to_group=False) and is_up(state):
-        raise PeerError(f"{state}: the suite there, process {pid}, is not yours to stop")
-    by_itself = _within(seconds, lambda: not is_up(state))
-    if not by_itself:
-        _sent(pid, signal.SIGKILL, to_group=False)
-        _within(_GONE_WITHIN, lambda: not is_up(state))
-    _within(_GONE_WITHIN, lambda: not _is_same(pid, born))  # it lets go of the state a moment before it ends
+    give_up = time.monotonic() + _KNOWN_WITHIN
+    while (supervisor := _supervisor(state)) is None:
+        if not is_up(state):
+            return True
+        if time.monotonic() > give_up:
+            raise PeerError(f"{state}: a suite is starting there, but has not said who it is yet; try again")
+        time.sleep(0.02)
+    with supervisor:
+        try:
+            supervisor.signal(signal.SIGTERM)
+            by_itself = _within(seconds, lambda: supervisor.ended)
+            if not by_itself:
+                supervisor.signal(signal.SIGKILL)
+                _within(_GONE_WITHIN, lambda: supervisor.ended)
+        except PermissionError:
+            raise PeerError(f"{state}: the suite there, process {supervisor.pid}, is not yours to stop") from None
     return by_itself
+
+
+def _supervisor(state: Path) -> NotedProcess | None:
+    """The one that suite.json names, if it is still that one."""
+    noted = read_suite(state) or {}
+    return NotedProcess.find(noted.get("pid"), noted.get("birth"), boot=noted.get("boot"))
 
 
 def clear(state: Path) -> list[str]:
@@ -122,7 +144,7 @@ def clear(state: Path) -> list[str]:
         return []
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        return _clear(state) if _locked(descriptor) else []
+        return _clear(state) if _within(_ASKERS_GONE_WITHIN, lambda: _locked(descriptor)) else []
     finally:
         os.close(descriptor)
 
@@ -135,11 +157,18 @@ def _clear(state: Path) -> list[str]:
     if found is None:
         return []
     left = []
-    for one in found.get("components", ()):
-        if _is_same(one.get("pid"), one.get("birth")) and _sent(one["pid"], signal.SIGKILL, to_group=True):
-            left.append(f"{one.get('name', '?')}, process {one['pid']}")
-    for one in found.get("components", ()):
-        _within(_GONE_WITHIN, lambda one=one: not _is_same(one.get("pid"), one.get("birth")))
+    with ExitStack() as stack:
+        killed = []
+        for one in found.get("components", ()):
+            component = NotedProcess.find(one.get("pid"), one.get("birth"), boot=found.get("boot"))
+            if component is not None:
+                stack.enter_context(component)
+                with suppress(PermissionError):
+                    component.signal(signal.SIGKILL)  # what it has started dies with it (`child`)
+                    killed.append(component)
+                    left.append(f"{one.get('name', '?')}, process {component.pid}")
+        for component in killed:
+            _within(_GONE_WITHIN, lambda component=component: component.ended)
     sockets = Path(str(found.get("sockets") or "/nowhere"))
     if sockets.name.startswith("clickline-") and sockets.is_dir() and sockets.stat().st_uid == os.getuid():
         shutil.rmtree(sockets, ignore_errors=True)
@@ -149,35 +178,13 @@ def _clear(state: Path) -> list[str]:
     return left
 
 
-def birth(pid: int | None) -> int:
-    """When a process began, as the kernel counts: tells it from a later one with its number. 0 if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    fields = text.rpartition(")")[2].split()
-    return 0 if fields[0] == "Z" else int(fields[19])
-
-
-def _is_same(pid: Any, born: Any) -> bool:
-    """Whether a process that was noted is still the one it was."""
-    return isinstance(pid, int) and pid > 1 and bool(born) and alive(pid) and birth(pid) == born
-
-
-def _locked(descriptor: int) -> bool:
+def _locked(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     """Whether the lock was free; it is ours then, until the file is closed."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
-
-
-def _sent(pid: int, number: signal.Signals, *, to_group: bool) -> bool:
-    with suppress(ProcessLookupError, PermissionError):
-        (os.killpg if to_group else os.kill)(pid, number)
-        return True
-    return False
 
 
 def _within(seconds: float, condition: Any) -> bool:

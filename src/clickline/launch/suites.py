@@ -10,7 +10,6 @@ thread that lives as long as the suite.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import socket
 import sys
@@ -22,17 +21,22 @@ from typing import Any
 
 from clickline.errors import PeerError
 from clickline.launch.cubes import LocalCube
+from clickline.launch.heartbeat_monitor import STALL_AFTER
 from clickline.launch.lifetimes import Together
-from clickline.launch.local import free_ports
+from clickline.launch.listening_sockets import VARIABLE as LISTENER
+from clickline.launch.listening_sockets import bind
+from clickline.launch.noted_processes import birth
 from clickline.launch.process import Spec
-from clickline.launch.suite_states import birth, write_suite, write_token
+from clickline.launch.restart_policy import SERVING
+from clickline.launch.suite_states import supervisor_facts, write_suite, write_token
 from clickline.launch.supervising import Supervisor
 
 PLACE = "suite/cube"
 """Of what is delivered, of ready files and logs, below the state directory: not where runs are looked for."""
 PORT = 8010
 HOST = "127.0.0.1"
-_RESTARTS = 100
+WORKERS = 2
+"""Of the predictor: with one of them gone, the other answers."""
 _TRIES = 4
 """Deaths of one process before the suite has ever served."""
 _GRACE = 12.0
@@ -40,6 +44,9 @@ _GRACE = 12.0
 _INTERVAL = 0.5
 """Seconds between transfer's looks at the file server."""
 _TELL_EVERY = 0.2
+_WORKER_STALL_AFTER = 10.0
+_ENDINGS = 100
+"""Deaths that are kept of a suite that has served."""
 
 
 class Suite(Together):
@@ -56,19 +63,24 @@ class Suite(Together):
         port: int = PORT,
         shards: int = 2,
         replicas: int = 2,
-        workers: int = 1,
+        workers: int = WORKERS,
         wait: float = 5.0,
+        stall_after: float = STALL_AFTER,
         env: Mapping[str, Mapping[str, str]] | None = None,
         on_event: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`port` is the predictor's, if it is free; `env` adds to processes' environments, by role or name."""
+        """`port` is the predictor's, if it is free; `env` adds to processes' environments, by role or name.
+
+        A component without a heartbeat for `stall_after` seconds is killed and started again; 0 is never.
+        """
         self.state, self.model = state.absolute(), model
         self.store = self.state / "versions"
         self.directory = self.state / PLACE
         self.token = secrets.token_hex(16)
         self._port, self._workers, self._env = port, workers, dict(env or {})
+        self._stall_after = stall_after
         super().__init__()
-        self.supervisor = Supervisor([], restarts=_RESTARTS, on_event=on_event, grace=_GRACE)
+        self.supervisor = Supervisor([], restarts=None, on_event=on_event, grace=_GRACE)
         self._shape = {"shards": shards, "replicas": replicas, "wait": wait}
         self._cube: LocalCube | None = None
         self._started = time.time()
@@ -97,6 +109,8 @@ class Suite(Together):
         self.supervisor.poll()
         if not self._begun:
             self._give_up_if_hopeless()
+        else:
+            del self.supervisor.endings[:-_ENDINGS]
         if time.monotonic() - self._looked > _TELL_EVERY:
             self.tell()
 
@@ -130,8 +144,7 @@ class Suite(Together):
         """What suite.json holds."""
         cube = self._cube
         return {
-            "pid": os.getpid(),
-            "started": round(self._started, 3),
+            **supervisor_facts(started=self._started),
             "phase": "serving" if self.http else "starting",
             "http": self.http or None,
             "model": self.model,
@@ -154,6 +167,7 @@ class Suite(Together):
             "pid": one["pid"],
             "birth": birth(one["pid"]),
             "restarts": one["restarts"],
+            "deaths": one["deaths"],
             "since": round(one["since"], 3),
             "reason": one["reason"],
             "address": self._address(role, rank),
@@ -181,23 +195,38 @@ class Suite(Together):
             token=self.token,
             interval=_INTERVAL,
             env=self._env,
+            restarts=None,
+            stall_after=self._stall_after,
             supervisor=self.supervisor,
             look=self.poll,
             **self._shape,  # type: ignore[arg-type]
         )
         self._stack.enter_context(self._cube)
         self._stack.callback(self.supervisor.stop, "predictor")  # first: it reads from the others
-        self.supervisor.add(self._predictor())
+        listener = self._listen()
+        self._stack.callback(listener.close)  # before it is stopped, which then is when the last connections come
+        self.supervisor.add(self._predictor(listener))
         self.tell()
 
-    def _predictor(self) -> Spec:
+    def _listen(self) -> socket.socket:
+        """The predictor's socket is kept here: while it is started again, connections wait instead of being refused."""
+        try:
+            return bind(HOST, self._port)
+        except PeerError:
+            return bind(HOST, 0)
+
+    def _predictor(self, listener: socket.socket) -> Spec:
         addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
         arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
-        arguments += ["--listen", f"{HOST}:{_free_port(self._port)}", "--workers", str(self._workers)]
+        arguments += ["--listen", f"{HOST}:{listener.getsockname()[1]}", "--workers", str(self._workers)]
+        arguments += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
         # What it keeps for its workers is gone with the sockets, also when it is killed.
-        return self._spec("predictor", "serve", arguments, token=self.token, TMPDIR=str(self.cube.sockets))
+        env = {"TMPDIR": str(self.cube.sockets), LISTENER: str(listener.fileno())}
+        return self._spec("predictor", "serve", arguments, token=self.token, fds=(listener.fileno(),), **env)
 
-    def _spec(self, role: str, verb: str, arguments: list[str], *, token: str, **env: str) -> Spec:
+    def _spec(
+        self, role: str, verb: str, arguments: list[str], *, token: str, fds: tuple[int, ...] = (), **env: str
+    ) -> Spec:
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.0", {})}
         return Spec(
             role=role,
@@ -205,6 +234,9 @@ class Suite(Together):
             argv=[sys.executable, "-m", "clickline", verb, *arguments, "--ready-file", str(self._ready(role))],
             env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
             log=self._log(role, 0),
+            pass_fds=fds,
+            policy=SERVING,
+            stall_after=self._stall_after,
         )
 
     def _address(self, role: str, rank: int = 0) -> str:
@@ -218,14 +250,3 @@ class Suite(Together):
 
     def _ready(self, role: str, rank: int = 0) -> Path:
         return self.directory / "ready" / f"{role}.{rank}.json"
-
-
-def _free_port(wanted: int) -> int:
-    """The port that is wanted, if nobody has it; else one that is free now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted))
-        except OSError:
-            return free_ports(HOST, 1)[0]
-        return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ A process that dies is started again after a pause that grows, if its role allow
 unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
 everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
 A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
+One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """
@@ -18,6 +19,8 @@ from typing import Any, Self
 from clickline.errors import PeerError
 from clickline.launch.endings import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
 from clickline.launch.process import Process, Spec
+from clickline.launch.restart_policy import RestartPolicy
+from clickline.launch.stalled_processes import kill_stalled, others_of
 
 __all__ = ["Spec", "Supervisor"]
 
@@ -27,17 +30,19 @@ _OTHERS = 5
 _LOOK_EVERY = 0.02
 _SETTLE = 0.3
 """A process that fails because of a peer may be noticed before the peer itself is."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
+_LONGEST_PAUSE_ALONE = 0.5
+"""Seconds, for a replica when no other runs."""
 
 
 class Supervisor:
     """Runs `specs`. A context manager: whatever happens inside, nothing is left running afterwards."""
 
     def __init__(
-        self, specs: Iterable[Spec], *, restarts: int, on_event: Callable[[str], None], grace: float = 5.0
+        self, specs: Iterable[Spec], *, restarts: int | None, on_event: Callable[[str], None], grace: float = 5.0
     ) -> None:
-        self._processes = [Process(spec) for spec in specs]
-        self._restarts = restarts
+        """`restarts` is for specs without a policy of their own: so often, as long as they live; None: without end."""
+        self._policy = RestartPolicy(restarts=restarts)
+        self._processes = [Process(spec, policy=self._policy) for spec in specs]
         self._tell = on_event
         self._grace = grace
         self._started = False
@@ -72,7 +77,7 @@ class Supervisor:
             if old.alive or old.state in ("new", "waiting"):
                 raise PeerError(f"{spec.name} cannot be added: there is one, and it is {old.state}")
             self._processes.remove(old)
-        process = Process(spec)
+        process = Process(spec, policy=self._policy)
         self._processes.append(process)
         if self._started:
             process.start()
@@ -99,6 +104,7 @@ class Supervisor:
                     self.stop()
                     raise
                 self._tell(f"{process.spec.name} is back as process {process.pid}")
+        kill_stalled(self._processes, tell=self._tell)
 
     def finished(self, roles: str | Collection[str] | None = None) -> bool:
         """Whether every process of these roles, or of all, has ended for good."""
@@ -113,7 +119,7 @@ class Supervisor:
             time.sleep(every)
 
     def states(self) -> list[dict[str, Any]]:
-        """What each process is doing; `since` is a time, `reason` that of its last end."""
+        """What each process is doing; `since` is a time, `reason` that of its last end, `deaths` those that count."""
         return [
             {
                 "role": process.spec.role,
@@ -122,6 +128,7 @@ class Supervisor:
                 "state": process.state,
                 "pid": process.pid,
                 "restarts": max(0, process.starts - 1),
+                "deaths": process.deaths.look(running=process.alive),
                 "since": process.since,
                 "reason": process.reason,
             }
@@ -170,20 +177,18 @@ class Supervisor:
                 process.reason = in_words(0)
                 process.enter("done")
                 continue
-            if time.time() - process.since >= process.spec.forgive:
-                process.deaths = 0
-            process.deaths += 1
+            process.deaths.died()
             ending = self._ending(process, code, pid)
             process.reason = ending.reason
             if code == REPLACED:
                 process.enter("replaced")
                 self._tell(f"{process.spec.name} was replaced by a process that was not started here; it goes on there")
-            elif process.spec.restart and process.deaths <= self._restarts and code not in HOPELESS:
-                pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (process.deaths - 1))
+            elif process.spec.restart and process.deaths.may_start_again and code not in HOPELESS:
+                pause, limit = self._pause(process), process.deaths.policy.restarts
                 process.starts_again = time.monotonic() + pause
                 process.enter("waiting")
-                again = f"it is started again in {pause:g} s, {process.deaths} of {self._restarts} times"
-                self._tell(f"{process.spec.name} died, {ending.reason}; {again}")
+                often = "" if limit is None else f", {process.deaths.count} of {limit} times"
+                self._tell(f"{process.spec.name} died, {ending.reason}; it is started again in {pause:g} s{often}")
             else:
                 process.enter("failed")
                 others = [one for one in self._of(process.spec.role) if one.alive or one.state in ("new", "waiting")]
@@ -194,12 +199,21 @@ class Supervisor:
             self.endings.append(ending)
         return fatal
 
+    def _pause(self, process: Process) -> float:
+        others = others_of(process, self._processes)
+        if others and not any(other.alive for other in others):
+            return min(process.deaths.pause, _LONGEST_PAUSE_ALONE)  # nobody stands in for it
+        return process.deaths.pause
+
     def _ending(self, process: Process, code: int, pid: int) -> Ending:
         starved = code in (-9, 137) and self._memory_kills.recent()
+        reason = in_words(code, out_of_memory=starved)
+        if process.stood_still:
+            reason = f"stood still for {process.stood_still:.0f} s and was killed"
         return Ending(
             name=process.spec.name,
             code=code,
-            reason=in_words(code, out_of_memory=starved),
+            reason=reason,
             time=time.time(),
             tail=process.last_words(_LAST_LINES),
             pid=pid,

@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, cast
 
@@ -35,6 +36,9 @@ class HttpServer(ABC):
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        self.on_turn: Callable[[], None] = lambda: None
+        """Called ten times a second by the loop that serves, such as to send a heartbeat."""
+        self._turns = self._turns_told = 0
 
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,8 +87,17 @@ class HttpServer(ABC):
             h11_max_incomplete_event_size=LARGEST_HEADERS,
             timeout_graceful_shutdown=_GRACE,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config, on_turn=self._turn)
         logging.getLogger("uvicorn.error").addFilter(QUIET)  # the same again changes nothing
+
+    def turned(self) -> bool:
+        """Whether the loop that serves has turned since this was asked last."""
+        before, self._turns_told = self._turns_told, self._turns
+        return self._turns_told != before
+
+    def _turn(self) -> None:
+        self._turns += 1
+        self.on_turn()
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM, of which the first is raised again at the end. Main thread."""
@@ -119,6 +132,18 @@ class HttpServer(ABC):
             self._thread = None
         if self._socket is not None:
             self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Tells when its loop turns. Uvicorn's own `callback_notify` goes by the wall clock, which may be set back."""
+
+    def __init__(self, config: uvicorn.Config, *, on_turn: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_turn = on_turn
+
+    async def on_tick(self, counter: int) -> bool:
+        self._on_turn()
+        return await super().on_tick(counter)
 
 
 def _split(listen: str) -> tuple[str, int]:

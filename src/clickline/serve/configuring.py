@@ -126,6 +126,9 @@ class ServeConfig(Section):
 
     listen: Text = "127.0.0.1:8010"
     workers: Annotated[int, Field(ge=1, le=1024)] = 1
+    stall_after: Annotated[float, Field(ge=0, le=3600)] = 10.0
+    """Seconds that the loop of one of several workers may stand still before it is killed and started again; 0: for
+    ever."""
     models: Annotated[dict[Name, ModelSource], Field(min_length=1, max_length=1000)]
     splits: dict[Name, SplitRule] = {}
     shadows: dict[Name, ShadowRule] = {}

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
+from clickline.heartbeat import BEAT_EVERY
 from clickline.serve.accepting import Acceptor, Balance
 from clickline.serve.admission import ByteBudget
 from clickline.serve.answering import Service
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("clickline.serve")
 GRACE = 10.0
 _LOOK_EVERY = 0.02
+_READY_WITHIN = 30.0
 _SETTLE = 0.2
 """Seconds that a connection without a request is kept once we end: one may be on its way."""
 _SWITCH = 0.0005
@@ -64,12 +66,18 @@ class Worker:
         timing: Timing | None = None,
         grace: float = GRACE,
         on_ready: Callable[[], None] = lambda: None,
+        on_turn: Callable[[], None] = lambda: None,
+        ready_first: bool = False,
     ) -> None:
-        """`directory` is shared by all workers: counts, balance, sockets. It must not be anybody else's."""
+        """`directory` is shared by all workers: counts, balance, sockets. It must not be anybody else's.
+
+        `on_turn` is called a few times a second by the loop. `ready_first`: accept nothing before there is a version to
+        answer with, for others are there to accept.
+        """
         self._config, self._predictor, self._listener, self._counts = config, predictor, listener, counts
         self._directory, self._guard, self._tls, self._rank = directory, guard, tls, rank
         self._timing = Timing() if timing is None else timing
-        self._grace, self._on_ready = grace, on_ready
+        self._grace, self._on_ready, self._on_turn, self._ready_first = grace, on_ready, on_turn, ready_first
         self._balance = Balance(directory, rank=rank, workers=workers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told: asyncio.Event | None = None
@@ -147,13 +155,29 @@ class Worker:
             failed=lambda _: self._counts.count("clickline_failures_total", 1.0, "handshake"),
         )
         self._predictor.attach(partial(_soon, loop, threading.get_ident()))
-        acceptor.start()
+        self._turn()
+        if self._ready_first:
+            await self._until_ready_or_told(told)
+        if not told.is_set():
+            acceptor.start()
         front.look()
         watching = loop.create_task(self._watch())
         await told.wait()
         watching.cancel()
         service.draining = True
         await self._end(front, acceptor, grpc)
+
+    def _turn(self) -> None:
+        assert self._loop is not None  # noqa: S101
+        self._on_turn()
+        self._loop.call_later(BEAT_EVERY, self._turn)
+
+    async def _until_ready_or_told(self, told: asyncio.Event) -> None:
+        """Not for ever: if there is no version to be had, that is what clients should hear."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READY_WITHIN):
+                while not self._predictor.ready() and not told.is_set():
+                    await asyncio.sleep(_LOOK_EVERY)
 
     async def _watch(self) -> None:
         """Tell once that every model has a version."""

@@ -1,0 +1,56 @@
+"""Whether a cube server answers on its own socket, asked as a client would ask it.
+
+Two things are tried: a new connection, which must be greeted (the thread that accepts turns), and a call with the token
+over a connection that is held from the start (those that answer do). A new one alone would not do: a server that has
+as many connections as it takes refuses more, and is well.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from clickline.cube.serving import ALIVE, Commands
+from clickline.errors import PeerError
+
+PATIENCE = 5.0
+
+
+class WireProbe:
+    """Asks the server at `address`. One thread only."""
+
+    def __init__(self, address: str, *, name: str, token: bytes) -> None:
+        self._address = address
+        self._commands = Commands(address, name=name, token=token, patience=0.0, deadline=PATIENCE)
+
+    def answers(self) -> bool:
+        return self._is_greeted() and self._is_answered()
+
+    def close(self) -> None:
+        self._commands.close()
+
+    def _is_greeted(self) -> bool:
+        """Whatever comes is a greeting: a HELLO, a refusal, or the end of the connection."""
+        kind, _, place = self._address.partition(":")
+        host, _, port = place.rpartition(":")
+        try:
+            if kind == "unix":
+                connection = socket.socket(socket.AF_UNIX)
+                connection.settimeout(PATIENCE)
+                with connection:
+                    connection.connect(place)
+                    connection.recv(1)
+            else:
+                with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as connection:
+                    connection.recv(1)
+        except ConnectionResetError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _is_answered(self) -> bool:
+        try:
+            self._commands.call(ALIVE)
+        except PeerError:
+            return False
+        return True
