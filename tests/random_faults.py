@@ -67,6 +67,18 @@ class Outcome:
     def balanced(self) -> bool:
         return self.rows == self.expected + self.repeated and self.set_aside == 0
 
+    def summary(self) -> dict[str, int]:
+        """For tests/fault_summary.py."""
+        return {
+            "runs": 1,
+            "faults": self.faults.total(),
+            "completed": 1,
+            "rows": self.rows,
+            "lost": max(0, self.expected + self.repeated - self.rows),
+            "repeated": self.repeated,
+            "pushes": self.lost_pushes,
+        }
+
     def __str__(self) -> str:
         done = ", ".join(f"{count} × {kind}" for kind, count in sorted(self.faults.items()))
         return (

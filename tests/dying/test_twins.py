@@ -13,7 +13,7 @@ from gated import SLOTS, gated_settings, write_gated
 
 pytestmark = pytest.mark.heavy
 ROWS = 6 * 400
-PATIENT = {"pservers": 1, "warn_after": 4, "evict_after": 60, "deadline": 3, "piece_attempts": 1}
+PATIENT = {"pservers": 1, "warn_after": 4, "evict_after": 600, "deadline": 3, "piece_attempts": 1}
 """One attempt: a piece that is blamed for anything is set aside."""
 
 
@@ -65,10 +65,9 @@ def test_processes_that_were_stopped_replaced_and_woken_change_nothing(run):
     stopped = {name: run.started.pop(name) for name in ("pserver.0", "trainer.0")}
     for process in stopped.values():
         run.hit(process.pid, signal.SIGSTOP)
-    server = run.start("pserver", 0, elsewhere=elsewhere())
-    run.reaches(lambda: well(run, "pserver.0", server.pid), "another server is in its place")
-    trainer = run.start("trainer", 0)
-    run.reaches(lambda: well(run, "trainer.0", trainer.pid), "another trainer is in its place")
+    new = {"pserver.0": run.start("pserver", 0, elsewhere=elsewhere()), "trainer.0": run.start("trainer", 0)}
+    for name, process in new.items():
+        run.reaches(lambda name=name, pid=process.pid: well(run, name, pid), f"another {name} is in its place")
     for name, process in stopped.items():
         os.kill(process.pid, signal.SIGCONT)
         run.started[f"old {name}"] = process

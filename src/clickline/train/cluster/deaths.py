@@ -45,6 +45,9 @@ class Deaths(Affairs):
             return
         living = {name for peer in self.roster.live("trainer") for name in (peer.name, peer.holder)}
         for holder in {held.holder for held in self.book.active} - living - self._dead.keys():
+            if Peer.client_of(holder) is None:  # lockstep, in which all go back when one is lost
+                self.rollback_wanted |= not self.final
+                continue
             log.warning("%s holds a lease and is no living member: its pieces are given to others", holder)
             self._dead[holder] = False
 

@@ -57,7 +57,7 @@ class Trainer:
         self._rate = 0.0
         self._rows = self._steps = 0
         member.stats = self.stats
-        member.on_stop = self.lines.cancel
+        member.on_stop = self._hurry
         member.follow_servers(self.lines.follow)
 
     def run(self) -> None:
@@ -103,6 +103,13 @@ class Trainer:
     def close(self) -> None:
         self.way.close()
         self.lines.close()
+
+    def _hurry(self) -> None:
+        """It is over: nothing is waited for. For one that was replaced, or has lost the coordinator, nothing works."""
+        if self.member.failure is None:
+            self.lines.cancel()
+        else:
+            self.lines.close()
 
     def _train(self, work: dict[str, Any]) -> None:
         generation, epoch, lease = work["generation"], work["epoch"], work["lease"]

@@ -75,7 +75,8 @@ class Waiting:
             desk.look()
             if desk.rollback_wanted and not rolling and not desk.final:
                 raise RolledBack
-            self._bury()
+            if not rolling:  # else all leases are void, and who has died since is seen to afterwards
+                self._bury()
             for fault in desk.news():
                 self.watcher.say(fault)
             desk.show(self.watcher)
