@@ -1,4 +1,5 @@
-# Every target sets up what it needs in .venv: pinned dependencies, then the package with its native core.
+# Every target sets up what it needs in .venv: pinned dependencies, then the package with its native core. What must be on
+# the system for that is looked for first, by requirements.sh.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -58,14 +59,19 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
 
+# With the Python that is going to be used: that of .venv, unless it is still to be made (or was left half made).
+REQUIREMENTS = @sh requirements.sh "$$($(BIN)/python -m pip --version > /dev/null 2>&1 && echo $(BIN)/python || echo "$(PYTHON)")"
+
 $(VENV)/installed: constraints.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(REQUIREMENTS)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -r constraints.txt
 	@# As pip would, and as forgivingly, but on all cores.
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 $(VENV)/built: $(VENV)/installed $(NATIVE)
+	$(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
 
