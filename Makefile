@@ -5,13 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz soak up test check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: fuzz soak up test test-bare check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
 
 test: $(VENV)/built
+	@sh requirements.sh $(BIN)/python curl openssl
 	sh tests/run.sh $(BIN)/python
+
+# The two commands above, from nothing, in a root with Debian's minimum (as root, with debootstrap).
+test-bare:
+	sh tests/setup/bare_root.sh sh -ec 'python3 tests/setup/make_up.py; make test'
 
 check: $(VENV)/built
 	$(BIN)/ruff check .

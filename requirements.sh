@@ -1,10 +1,13 @@
 #!/bin/sh
 # Looks for what the Makefile needs, before it makes anything: a Python of the right version with venv and C headers, and
-# a C++20 compiler. All else, cmake and ninja too, comes from pip. Usage: [CXX=...] sh requirements.sh [PYTHON].
+# a C++20 compiler. All else, cmake and ninja too, comes from pip. Usage: [CXX=...] sh requirements.sh [PYTHON [PROGRAM...]],
+# with other programs that are needed, which are in packages of the same name.
 # What is missing is installed if we are root on a system with apt; anybody else is told the one line to type.
 set -eu
 cd "$(dirname "$0")"
 python=${1:-python3}
+[ $# = 0 ] || shift
+programs=$*
 
 # Where the versions are written down: requires-python = ">=3.11,<3.14".
 bounds=$(sed -n 's/^requires-python = ">=\([0-9.]*\),<\([0-9.]*\)"$/\1 \2/p' pyproject.toml)
@@ -31,7 +34,7 @@ print("%d.%d.%d" % tuple(sys.version_info[:3]), "yes" if oldest <= version < bey
 
 # Something of what the native core uses, for the processor that CMakeLists.txt builds for. Linked, because a compiler
 # without its standard library is not enough.
-program='#include <bit>
+source='#include <bit>
 #include <latch>
 #include <span>
 #include <thread>
@@ -49,6 +52,9 @@ look() {
   packages='' missing='' refused=''
   look_for_python
   look_for_compiler
+  for program in $programs; do
+    command -v "$program" > /dev/null || lacks "$program" "$program"
+  done
 }
 
 lacks() { # PACKAGES WORDS
@@ -113,7 +119,7 @@ look_for_compiler() { # the one that cmake will take
   for compiler in ${CXX:-c++ g++ clang++}; do
     command -v "$compiler" > /dev/null || continue
     # shellcheck disable=SC2086
-    echo "$program" | "$compiler" -std=c++20 $processor -pthread -x c++ - -o "$scratch/a.out" 2> "$scratch/errors" ||
+    echo "$source" | "$compiler" -std=c++20 $processor -pthread -x c++ - -o "$scratch/a.out" 2> "$scratch/errors" ||
       refuse "$compiler ($("$compiler" --version 2>&1 | head -n 1)) does not compile C++20${processor:+ with $processor}:" \
         "$(grep -m 1 -i error "$scratch/errors" || tail -n 1 "$scratch/errors"); needed is GCC 11 or later, or a Clang" \
         "of that age; type: make CXX=/path/to/compiler"

@@ -1,6 +1,6 @@
 """`make up` as somebody types it first: from a bare system to a prediction, then Ctrl+C. Needs nothing but Python itself.
 
-Run where nothing has been set up yet (run.sh makes such a root). It fails if the command does, if nothing is predicted,
+Run where nothing has been set up yet (bare_root.sh makes such a root). It fails if the command does, if nothing is predicted,
 or if it leaves a process behind.
 """
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Used by run.sh: enter.sh ROOT DIRECTORY COMMAND... runs the command there, with the host's network, and with its settings
+# Used by bare_root.sh: enter_bare_root.sh ROOT DIRECTORY COMMAND... runs the command there, with the host's network, and with its settings
 # of pip and apt, wherever those are and whatever they say.
 set -eu
 root=$1 directory=$2

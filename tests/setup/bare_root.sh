@@ -1,11 +1,11 @@
 #!/bin/sh
 # Runs a command in a copy of this tree, in a root that has nothing but Debian's minimum and python3, python3-venv, g++ and
-# make: sh tests/bare_root/run.sh COMMAND... The root is of the host's own release and mirror, made once and cached. Its
+# make: sh tests/setup/bare_root.sh COMMAND... The root is of the host's own release and mirror, made once and cached. Its
 # processes and mounts live in namespaces of their own, so that none is left, however this script ends. Needs root.
 # Exit code 77: such a root cannot be made here, for the reason printed; else that of the command.
 set -eu
 tree=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd)
-here=tests/bare_root
+here=tests/setup
 # /src, not /tmp: tests look at what is left in /tmp.
 place=/src
 
@@ -59,7 +59,7 @@ else
   tar -C "$tree" -c --exclude ./.venv --exclude ./build --exclude ./runs . | tar -C "$root$place" -x
 fi
 
-sh "$tree/$here/enter.sh" "$root" "$place" "$@" < /dev/null &
+sh "$tree/$here/enter_bare_root.sh" "$root" "$place" "$@" < /dev/null &
 child=$!
 status=0
 wait "$child" || status=$?
