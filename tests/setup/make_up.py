@@ -1,7 +1,7 @@
-"""`make up` as somebody types it first: from a bare system to a prediction, then Ctrl+C. Needs nothing but Python itself.
+"""`make up` as somebody types it first: from a bare system to a prediction, then Ctrl+C. Needs nothing but Python.
 
-Run where nothing has been set up yet (bare_root.sh makes such a root). It fails if the command does, if nothing is predicted,
-or if it leaves a process behind.
+Run where nothing has been set up yet (bare_root.sh makes such a root). It fails if the command does, if nothing is
+predicted, or if it leaves a process behind.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ def main() -> None:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-    if Path("runs/suite.json").exists() or (left := _session(process.pid)):
-        sys.exit(f"make up: Ctrl+C has left something: {left or 'runs/suite.json'}")
+    left = _session(process.pid) + [str(path) for path in Path("runs").glob("suite.json")]
+    if left:
+        sys.exit(f"make up: Ctrl+C has left something: {left}")
     print(f"make up: first prediction after {took:.0f} s with all set-up, and stopped in order")
 
 
 def _read_page(process: subprocess.Popen[str]) -> str:
     """What it prints until it says how to stop it."""
     page = ""
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdout is not None
     for line in process.stdout:
         print(line, end="", flush=True)
         page += line

@@ -1,6 +1,6 @@
-"""requirements.sh: what is missing is named before anything is made, with the one line to type; as root it is installed.
+"""requirements.sh: what is missing is named before anything is made, with the line to type; for root it is installed.
 
-That apt really installs it is for make_up.py, in a root of its own; here apt is a stand-in that writes down its arguments.
+That apt really installs it is for make_up.py, in a root of its own; here a stand-in writes down what apt is asked.
 Python is the real one, with something taken away from it.
 """
 
@@ -17,14 +17,33 @@ import pytest
 from pages import ROOT
 
 NOBODY = 65534
-TOOLS = ("sh", "sed", "cat", "rm", "dirname", "mktemp", "uname", "grep", "head", "tail", "id", "env", "c++", "g++", "as", "ld")
+TOOLS = (
+    "sh",
+    "sed",
+    "cat",
+    "rm",
+    "dirname",
+    "mktemp",
+    "uname",
+    "grep",
+    "head",
+    "tail",
+    "id",
+    "env",
+    "c++",
+    "g++",
+    "as",
+    "ld",
+)
 """Programs that the stand-in system has; not apt-get, nor a Python."""
 
 OLD = "sys.version_info = (3, 9, 2, 'final', 0)"
 NEW = "sys.version_info = (3, 14, 0, 'final', 0)"
 WITHOUT_VENV = "sys.modules['ensurepip'] = None"
 WITHOUT_HEADERS = "import sysconfig; sysconfig.get_path = lambda name: '/nowhere/include'"
-SYSTEMS = "sys.base_prefix = '/usr'; import os; os.path.realpath = lambda path: '/usr/bin/python%d.%d' % sys.version_info[:2]"
+SYSTEMS = (
+    "sys.base_prefix = '/usr'; import os; os.path.realpath = lambda path: '/usr/bin/python%d.%d' % sys.version_info[:2]"
+)
 OTHERS = "sys.base_prefix = '/opt/python'"
 
 
@@ -95,7 +114,7 @@ def test_root_has_it_installed_and_is_told_in_one_line(system: System) -> None:
     """The first try fails, as it does without lists of packages."""
     system.add_python(SYSTEMS, WITHOUT_HEADERS)
     whole = f'"{os.path.realpath(sys.executable)}"'
-    installs = f'printf \'#!/bin/sh\\nexec %s "$@"\\n\' {whole} > {system.programs}/python3'
+    installs = f"printf '#!/bin/sh\\nexec %s \"$@\"\\n' {whole} > {system.programs}/python3"
     fails = f"*install*) grep -q update {system.calls} || exit 100; {installs} ;;"
     system.add_apt(f'case "$*" in {fails} esac')
     done = system.run(root=True)
@@ -162,7 +181,9 @@ def test_a_python_that_is_none_is_named(system: System, python: str) -> None:
 
 def test_a_compiler_that_is_too_old_is_named_with_its_version(system: System) -> None:
     system.add_python()
-    system.add("old++", 'case $1 in --version) echo old++ 4.8 ;; *) echo "error: unrecognized -std=c++20" >&2; exit 1 ;; esac')
+    system.add(
+        "old++", 'case $1 in --version) echo old++ 4.8 ;; *) echo "error: unrecognized -std=c++20" >&2; exit 1 ;; esac'
+    )
     done = system.run(CXX="old++")
     assert done.returncode == 1
     assert "old++ (old++ 4.8) does not compile C++20" in done.stderr

@@ -1,4 +1,4 @@
-"""tests/run.sh: what it starts ends with it, with or without a terminal. Make and Python are stand-ins that only wait."""
+"""tests/run.sh: what it starts ends with it, with or without a terminal. Make and Python are stand-ins that wait."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,15 @@ WAITS = """#!/bin/sh
 sleep 600 &
 echo $$ $! > {pids}.new && mv {pids}.new {pids}
 wait
+"""
+
+STOPS_AT_CTRL_C = f"""#!{sys.executable}
+import os, signal, subprocess
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in the background, and set by pytest too
+child = subprocess.Popen(["sleep", "600"])
+open("{{pids}}.new", "w").write(f"{{{{os.getpid()}}}} {{{{child.pid}}}}")
+os.rename("{{pids}}.new", "{{pids}}")
+signal.pause()
 """
 
 
@@ -70,11 +80,15 @@ def runs(tmp_path: Path) -> Iterator[list[Run]]:
         run.end()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code", "python"),
+    [(signal.SIGTERM, 143, STOPS_AT_CTRL_C), (signal.SIGINT, 130, STOPS_AT_CTRL_C), (signal.SIGTERM, 143, WAITS)],
+    ids=["SIGTERM", "SIGINT", "SIGTERM, and what it started ignores Ctrl+C"],
+)
 def test_nothing_is_left_of_a_run_that_is_stopped(
-    tmp_path: Path, runs: list[Run], number: signal.Signals, code: int
+    tmp_path: Path, runs: list[Run], number: signal.Signals, code: int, python: str
 ) -> None:
-    run = Run(tmp_path, make=WAITS, python=WAITS)
+    run = Run(tmp_path, make=WAITS, python=python)
     runs.append(run)
     pids = run.pids("make", "python")
     run.process.send_signal(number)
@@ -84,7 +98,9 @@ def test_nothing_is_left_of_a_run_that_is_stopped(
 
 
 def test_nothing_is_left_of_native_tests_where_the_others_fail(tmp_path: Path, runs: list[Run]) -> None:
-    fails = "#!/bin/sh\nwhile ! [ -e {pids}/../make ]; do sleep 0.05; done; exit 3\n".replace("{pids}/..", str(tmp_path))
+    fails = "#!/bin/sh\nwhile ! [ -e {pids}/../make ]; do sleep 0.05; done; exit 3\n".replace(
+        "{pids}/..", str(tmp_path)
+    )
     run = Run(tmp_path, make=WAITS, python=fails)
     runs.append(run)
     pids = run.pids("make")

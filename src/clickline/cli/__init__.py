@@ -117,9 +117,9 @@ app.command()(doctor)
 def _skip_collection_at_exit() -> None:
     """Leave PyTorch's many objects uncollected when the interpreter ends.
 
-    Collecting them takes a second or more, in which a process that was told to stop is not gone; memory goes back to the
-    system anyway. Not with Triton, which CUDA builds of PyTorch load to export a network: its bindings print a page about
-    leaks for everything that is left.
+    Collecting them takes a second or more, in which a process that was told to stop is not gone; memory goes back to
+    the system anyway. Not with Triton, which CUDA builds of PyTorch load to export a network: its bindings print a page
+    about leaks for everything that is left.
     """
     if "triton" not in sys.modules:
         gc.freeze()
