@@ -82,6 +82,7 @@ class RowStore {
   }
   uint32_t spare() const { return room_ - live_; }  // new numbers, and those of rows that were freed
 
+  uint32_t stride() const { return stride_; }
   uint32_t live() const { return live_; }
   uint32_t used() const { return used_; }  // numbers below this were handed out; check `live`
   // Without the pieces, which RowMemory counts.

@@ -39,8 +39,8 @@ struct alignas(64) Stripe {
 
   // Makes sure that each of these keys can get a row or wait for one, whatever else happens until `reserved` is lowered
   // again by the number that is returned. Throws if there is no memory for it, having changed no row.
-  // Most often there is room for all keys as if all were new, which costs nothing. In a large stripe such room is made:
-  // it is a small part of what is there. In a small one the new keys are counted.
+  // Most often there is room for all keys as if all were new, which costs nothing. Such room is made if it is a small part
+  // of what is there, or small altogether (4 MiB for all stripes of a table). Else the new keys are counted.
   uint32_t reserve(const uint64_t *keys, size_t count, bool may_wait) {
     const auto has_room = [&](uint64_t more) {
       const uint64_t all = uint64_t{reserved} + more;
@@ -48,7 +48,8 @@ struct alignas(64) Stripe {
     };
     uint64_t more = count;
     if (!has_room(more)) {
-      if (count > rows.live() / 32 || rows.live() + reserved + count > kNoRow) {
+      const bool little = count <= rows.live() / 32 || count * rows.stride() <= size_t{16} << 10;
+      if (!little || rows.live() + reserved + count > kNoRow) {
         more = 0;
         visit<false>(keys, count, sizeof(RowHeader), [&](size_t, uint32_t row) { more += row == kNoRow; });
       }

@@ -135,7 +135,9 @@ FULL = b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
         pytest.param([FULL, b"GET / HT"], id="half a head after a request"),
         pytest.param([FULL], id="nothing after a request"),
         pytest.param([b"PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\nhalf"], id="half a body unread"),
-        pytest.param([b"GET /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n"], id="half a chunk"),
+        pytest.param(
+            [b"GET /health HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n"], id="half a chunk"
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["files", "json"])
@@ -201,9 +203,7 @@ def test_a_client_that_reads_slowly_is_not_cut_off(impatient: dict[str, HttpServ
 
 @pytest.mark.parametrize("said", [b"", b"G", FULL])
 @pytest.mark.parametrize("name", ["files", "json"])
-def test_silent_connections_do_not_crowd_out_others(
-    impatient: dict[str, HttpServer], name: str, said: bytes
-) -> None:
+def test_silent_connections_do_not_crowd_out_others(impatient: dict[str, HttpServer], name: str, said: bytes) -> None:
     server = impatient[name]
     clients: list[socket.socket] = []
     try:

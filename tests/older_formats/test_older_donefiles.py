@@ -190,7 +190,9 @@ def test_inputs_are_where_the_donefile_is(place: str, named: str, expected: str)
     assert parse(line, "base", place=place)[0].input == expected
 
 
-@pytest.mark.parametrize("named", ["file:///etc", "s3://bucket/x", "http://other/x", "http://host/x", "https://host:81/x"])
+@pytest.mark.parametrize(
+    "named", ["file:///etc", "s3://bucket/x", "http://other/x", "http://host/x", "https://host:81/x"]
+)
 @pytest.mark.parametrize("place", ["http://host:81/done/base.txt", "s3://done/base.txt", "/done/base.txt"])
 def test_inputs_elsewhere_are_refused(place: str, named: str) -> None:
     line = json.dumps({"id": 1, "key": 1, "input": named}).encode() + b"\n"
@@ -201,7 +203,7 @@ def test_inputs_elsewhere_are_refused(place: str, named: str) -> None:
 class Endless(BaseHTTPRequestHandler):
     """A listing of one file, which has no end, or is elsewhere."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         if self.path == "/away":
             self.send_response(302)
             self.send_header("Location", "http://localhost:1/x")

@@ -1,8 +1,8 @@
 """HTTP of a process of the cube: an application served by a thread, on a port that may be left to the system.
 
 What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
-only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in bytes
-and seconds, and those of all who have no token have one together. Answers of agent and transfer have the older
+only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in
+bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have the older
 envelope, {"success", "message", "data"}, whose codes are strings.
 """
 
@@ -69,7 +69,7 @@ class _UnderWay:
 async def json_object(
     request: Request, *, trusted: bool, limit: int = BODY_LIMIT, seconds: float | None = None
 ) -> dict[str, Any]:
-    """The body. Raises ValueError if it is too large, too slow, or no JSON object; `trusted` is who showed the token."""
+    """The body; `trusted` is who has shown the token. Raises ValueError if it is too large, too slow, or no object."""
     body = bytearray()
     seconds = BODY_SECONDS if seconds is None else seconds
     try:

@@ -27,14 +27,16 @@ class _Lines(logging.Formatter):
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03d"
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+    def formatMessage(self, record: logging.LogRecord) -> str:
         # A message may quote what a stranger sent: it must neither begin a line nor control a terminal.
         record.message = record.message.rstrip("\n").translate(_ESCAPES)
         return super().formatMessage(record)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802
+    def formatException(self, ei: Any) -> str:
         lines = super().formatException(ei).split("\n")
-        return "\n".join((" " if _STAMP.match(text.encode("utf-8", "replace")) else "") + text.translate(_ESCAPES) for text in lines)
+        return "\n".join(
+            (" " if _STAMP.match(text.encode("utf-8", "replace")) else "") + text.translate(_ESCAPES) for text in lines
+        )
 
 
 def set_up(role: str, rank: int, *, level: int = logging.INFO) -> None:

@@ -2,15 +2,16 @@
 
 uvicorn's h11 protocol times a connection between two requests only. Here every state has an end:
 
-- A head must be complete `head_seconds` after the connection was made, or after its first byte on one that was used before.
+- A head must be complete `head_seconds` after the connection was made, or after its first byte on one that was used
+  before.
 - Between two requests it may be silent for `idle_seconds`.
 - What is left of a body when its answer is sent is thrown away for `rest_seconds` and `rest_bytes`, then it is cut off.
 - A client that does not read what it is sent is cut off after `write_seconds`; to count as reading it must take
   `write_bytes` in that time.
 - A body that the application reads is the application's own affair: it knows how long it may take.
 
-Connections that have sent no complete head have a small limit of their own, and so have those between two requests. When
-there are more, one of the host that has most of them is closed, the oldest: whoever is silent makes room for others.
+Connections that have sent no complete head have a small limit of their own, and so have those between two requests.
+When there are more, the oldest of the host that has most of them is closed: whoever is silent makes room for others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where the older stack keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
 
 HTTP goes through httpx, which is there anyway and keeps its deadlines; everything else through fsspec. All reads are
-bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a donefile
-nor a redirect leads elsewhere. What is not there is told apart from what cannot be reached.
+bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a
+donefile nor a redirect leads elsewhere. What is not there is told apart from what cannot be reached.
 """
 
 from __future__ import annotations
