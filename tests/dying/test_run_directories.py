@@ -7,12 +7,12 @@ import os
 import signal
 
 import pytest
-from proxy import Chances, UnreliableProxy
 
 from clickline.errors import PeerError
 from clickline.train import checkpoints
 from clickline.train.run_lock import FILE, RunLock
 from clusters import PATIENCE, free_ports, settings_for, until
+from proxy import Chances, UnreliableProxy
 
 pytestmark = pytest.mark.heavy
 SMALLEST = {"pservers": 1, "trainers": 1}
