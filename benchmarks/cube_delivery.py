@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from clickline import _native
+from clickline.digests import file_sha256
 from clickline.launch.cubes import LocalCube
 from clickline.publish import donefiles
 from clickline.publish.stores import open_store
@@ -78,7 +79,7 @@ def _write(store: Path, count: int, *, delta: bool) -> int:
     keys = keys_of(np.arange(count))
     rows = np.full((count, DIM), version, np.float32).view(np.uint8).reshape(count, 4 * DIM)
     made = _native.write_dictionary(str(folder / f"{TABLE}.dict"), keys, rows, dtype=1, dim=DIM, threads=2)
-    files = {f"{TABLE}.dict": {"bytes": made["bytes"], "sha256": made["sha256"]}}
+    files = {f"{TABLE}.dict": {"bytes": made["bytes"], "sha256": file_sha256(folder / f"{TABLE}.dict")}}
     for name in ("network.onnx", "sample.safetensors"):
         (folder / name).write_bytes(b"not looked at by the cube")
         content = (folder / name).read_bytes()

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include "dictionary_digest.h"
 #include "hash_stream.h"
 #include "pool.h"
 #include "sections.h"
@@ -114,7 +113,7 @@ class DictionaryWriter {
     for (int s = 0; s < kDictSections; ++s) header_.hashes[s] = sections[s].finish(s + 1 < kDictSections);
     const auto bytes = header_.encode();  // last, so that a file cut short is no dictionary
     file_.write(bytes.data(), bytes.size(), 0);
-    return {header_.count, header_.deleted, header_.end(), digest()};
+    return {header_.count, header_.deleted, header_.end()};
   }
 
  private:
@@ -179,19 +178,6 @@ class DictionaryWriter {
       if (!value.empty()) std::memcpy(to, value.data(), value.size());
       to += value.size();
     }
-  }
-
-  // Of the file as it is now, read back from the system's memory: the header, which comes first, was known last.
-  std::string digest() const {
-    constexpr uint64_t kPiece = uint64_t{1} << 20;
-    DigestStream stream;
-    const auto piece = std::make_unique_for_overwrite<char[]>(kPiece);
-    for (uint64_t at = 0; at < header_.end(); at += kPiece) {
-      const uint64_t size = std::min(kPiece, header_.end() - at);
-      file_.read(piece.get(), size, at);
-      stream.update(piece.get(), size);
-    }
-    return stream.hex();
   }
 
   const File &file_;

@@ -18,7 +18,6 @@ namespace clickline {
 // What a writer tells of the file it wrote.
 struct DictionaryFacts {
   uint64_t count = 0, deleted = 0, bytes = 0;
-  std::string sha256;
 };
 
 // Rows and deleted keys of some buckets, in order of spread.

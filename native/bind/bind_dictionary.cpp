@@ -99,7 +99,6 @@ nb::dict facts(const DictionaryFacts &facts) {
   result["count"] = facts.count;
   result["deleted"] = facts.deleted;
   result["bytes"] = facts.bytes;
-  result["sha256"] = facts.sha256;
   return result;
 }
 

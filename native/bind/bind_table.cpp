@@ -249,7 +249,6 @@ void bind_table(nb::module_ &m) {
             result["count"] = facts.count;
             result["deleted"] = facts.deleted;
             result["bytes"] = facts.bytes;
-            result["sha256"] = facts.sha256;
             return result;
           }, nb::arg("path"), nb::kw_only(), nb::arg("dtype"), nb::arg("first_bucket") = 0,
           nb::arg("last_bucket") = kBuckets, nb::arg("threads") = 1)

@@ -404,7 +404,6 @@ class DictionaryFacts(TypedDict):
     count: int
     deleted: int
     bytes: int
-    sha256: str
 
 class Dictionary:
     """Rows by key in one file that never changes. Safe to use from any number of threads."""

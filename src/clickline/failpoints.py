@@ -21,6 +21,7 @@ PUBLISHING = (
 )
 """In the order in which a publisher passes them."""
 DELIVERING = (
+    "builder.cleaning",
     "builder.checked",
     "builder.cut",
     "builder.packed",
@@ -33,7 +34,9 @@ DELIVERING = (
     "transfer.loaded",
     "transfer.numbered",
     "transfer.switched",
+    "transfer.tidying",
     "transfer.finished",
+    "agent.cleaning",
     "agent.download-begun",
     "agent.download-half",
     "agent.before-rename",
@@ -46,6 +49,9 @@ DELIVERING = (
     "cube.before-switch",
     "cube.noted",
     "cube.switched",
+    "cube.trimming",
+    "cube.compacting",
+    "cube.compact-written",
     "cube.compacted",
     "cube.trimmed",
 )

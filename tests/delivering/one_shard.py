@@ -22,9 +22,17 @@ NAME = "test_dict"
 
 
 class OneShard:
-    def __init__(self, directory: Path, store: VersionStore, *, keep: int = 3, memory: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        store: VersionStore,
+        *,
+        keep: int = 3,
+        memory: bool = False,
+        deploy: Path | None = None,
+    ) -> None:
         self.directory, self.store = directory, store
-        self.deploy, self.builds = directory / "deploy", directory / "builds"
+        self.deploy, self.builds = deploy or directory / "deploy", directory / "builds"
         self.builds.mkdir()
         self._options: dict[str, Any] = {"keep": keep, "memory": memory}
         self.files = FileServer(self.builds)

@@ -138,6 +138,7 @@ def test_a_killed_builder_leaves_a_whole_build_or_none(store: VersionStore, tmp_
     version = store.base(keys_from(1, 100))
     out = tmp_path / "out"
     arguments = ("build", store.path, "--to", out, "--shards", "2")
+    (out / ".building-7_7").mkdir(parents=True)  # of one that was killed before
     ENVIRONMENT["CLICKLINE_FAIL_AT"] = point
     try:
         process = start(*arguments)

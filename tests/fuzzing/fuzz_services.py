@@ -25,6 +25,7 @@ from clickline.cube.sources import Step
 from clickline.cube.transfer_api import transfer_app
 from clickline.cube.transferring import Transfer, TransferPlan
 from clickline.cube.webserving import Guard
+from clickline.digests import file_sha256
 from clickline.publish.fileserver import FileServer
 
 TOKEN = b"a token for tests only"
@@ -57,8 +58,8 @@ class World:
 def rows(directory: Path) -> Rows:
     keys = np.arange(1, 50, dtype=np.uint64)
     path = directory / "embedding.dict"
-    made = _native.write_dictionary(str(path), keys, np.ones((49, 8), np.uint8), dtype=0, dim=0)
-    return Rows(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, made["sha256"])]})
+    _native.write_dictionary(str(path), keys, np.ones((49, 8), np.uint8), dtype=0, dim=0)
+    return Rows(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, file_sha256(path))]})
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from raw_rows import Rows
 
+from clickline.digests import file_sha256
 from clickline.publish import donefiles
 from clickline.publish.stores import Store
 from clickline.serve.loaded import Loaded
@@ -49,6 +51,32 @@ class Gate:
 
     def strictly(self) -> Any:
         return self._rows
+
+
+def seal(store: Store, version: int) -> Callable[[], None]:
+    """Make manifest and donefile agree with a version's files as they are now; returns what undoes it."""
+    assert store.directory is not None
+    done, manifest = store.directory / donefiles.DONEFILE, store.directory / donefiles.manifest_of(version)
+    before = done.read_bytes(), manifest.read_bytes()
+    facts = json.loads(before[1])
+    facts["files"] = {
+        name: {"bytes": (manifest.parent / name).stat().st_size, "sha256": file_sha256(manifest.parent / name)}
+        for name in facts["files"]
+    }
+    manifest.write_bytes(json.dumps(facts).encode())
+    lines = [json.loads(line) for line in before[0].splitlines()]
+    for line in lines:
+        line.pop("check")
+        if line.get("version") == version:
+            line["sha256"] = file_sha256(manifest)
+    done.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+
+    def undo() -> None:
+        manifest.write_bytes(before[1])
+        done.write_bytes(before[0])
+        donefiles.append_rollback(store, to=version)
+
+    return undo
 
 
 def eventually(condition: Callable[[], Any], *, seconds: float = 60.0) -> None:

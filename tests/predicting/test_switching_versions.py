@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from known_versions import Known, eventually
+from known_versions import Known, eventually, seal
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline.publish import donefiles
@@ -145,6 +145,7 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
     files = [Path(known.store.url) / donefiles.directory_of(version) / "network.onnx" for version in (1, 3)]
     good = files[1].read_bytes()
     files[1].write_bytes(files[0].read_bytes())  # a network that runs, with the numbers of another version
+    sealed = seal(known.store, 3)
     known.switch(3)
     with Predictor({"ctr": served}) as predictor:
         assert not served.refresh()
@@ -156,6 +157,7 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
         assert not served.refresh()
         assert "bytes; expected" in served.status()["failure"]["error"]
         files[1].write_bytes(good)
+        sealed()
         eventually(lambda: served.refresh() or served.loaded().version == 3)
         assert served.status()["failure"] is None
         assert_close(ask(predictor, known.rows).probability, known.expected[3])
@@ -192,13 +194,13 @@ def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     fetched: list[str] = []
-    fetch = Store.fetch
+    copy = Store._copy
 
-    def fetch_and_tell(self: Store, name: str, to: Path, *, limit: int) -> Path:
+    def copy_and_tell(self: Store, name: str, to: Path, *, limit: int) -> str:
         fetched.append(name)
-        return fetch(self, name, to, limit=limit)
+        return copy(self, name, to, limit=limit)
 
-    monkeypatch.setattr(Store, "fetch", fetch_and_tell)
+    monkeypatch.setattr(Store, "_copy", copy_and_tell)
     served = Served("ctr", elsewhere, interval=3600)
     with Predictor({"ctr": served}) as predictor:
         eventually(predictor.ready)

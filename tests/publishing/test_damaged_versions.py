@@ -91,6 +91,7 @@ def rewrite(store: Store, version: int, manifest: dict[str, object]) -> None:
     (folder(store, version) / "manifest.json").write_bytes(content)
     lines = [json.loads(line) for line in (store.directory / "versions.jsonl").read_text().splitlines()]
     lines[version - 1]["sha256"] = hashlib.sha256(content).hexdigest()
+    lines[version - 1].pop("check")
     (store.directory / "versions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 

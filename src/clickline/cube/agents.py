@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from clickline.cube.downloading import Expected, Limits, download, same_file, web_client
+from clickline.cube.disks import DOWNLOADING, downloaded_version
+from clickline.cube.downloading import DamagedFileError, Expected, Limits, download, same_file, web_client
 from clickline.cube.serving import Commands
 from clickline.cube.shardfiles import deployed_name, part_name, read_shard
 from clickline.cube.states import read_state, write_state
@@ -29,6 +30,7 @@ from clickline.cube.webserving import FAILED, OK
 from clickline.durable import sync_directory
 from clickline.errors import ClicklineError, PeerError, VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import abandoned, being_written, remove_leftover
 
 log = logging.getLogger("clickline.agent")
 BUSY = "Another work with same key is doing."
@@ -87,6 +89,7 @@ class Agent:
         self._doing: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         self._client = web_client()
+        self._remove_leftovers()
         self._commands: dict[str, Callable[[Work], Any]] = {
             "download": self._download,
             "reload": self._reload,
@@ -112,12 +115,15 @@ class Agent:
                 self._doing.add(key)
         try:
             data = self._commands[work.command](work)
+        except DamagedFileError as error:
+            log.warning("%s of version %d: %s", work.command, work.version, error)
+            return FAILED, str(error), {"damaged": True}  # whoever offers the file should look at it
         except ClicklineError as error:
             log.warning("%s of version %d: %s", work.command, work.version, error)
             return FAILED, str(error), ""
         except OSError as error:
             log.warning("%s of version %d: %s", work.command, work.version, error)
-            return FAILED, f"{error.filename}: {error.strerror}", ""
+            return FAILED, f"{error.filename or work.directory}: {error.strerror}", ""
         finally:
             if alone:
                 with self._lock:
@@ -146,18 +152,20 @@ class Agent:
             if same_file(work.file, expected):
                 return
             shutil.rmtree(work.directory)  # of another build, or damaged since
-        aside = work.directory.with_name(f".downloading-{work.directory.name}")
-        aside.mkdir(parents=True, exist_ok=True)
-        part = aside / f"{work.file.name}.part"
+        self._remove_leftovers(work)
         mode = "base" if work.base == work.version else "delta"
         limits = Limits(rate=self.place.rate, largest=self.place.largest, seconds=_DEADLINES[mode])
-        facts = download(self._client, source, part, expected=expected, limits=limits)
-        self._check_content(part, work)
-        part.rename(aside / work.file.name)
-        write_state(aside / DOWNLOADED, {**facts, "source": source, "md5": expected.md5})
-        reach("agent.before-rename")
-        aside.rename(work.directory)
-        sync_directory(work.directory.parent)
+        with being_written(work.directory.with_name(f"{DOWNLOADING}{work.directory.name}")) as aside:
+            part = aside / f"{work.file.name}.part"
+            facts = download(self._client, source, part, expected=expected, limits=limits)
+            self._check_content(part, work)
+            part.rename(aside / work.file.name)
+            write_state(aside / DOWNLOADED, {**facts, "source": source, "md5": expected.md5})
+            reach("agent.before-rename")
+            if work.directory.exists():  # what is left of a removal that was broken off
+                shutil.rmtree(work.directory)
+            aside.rename(work.directory)
+            sync_directory(work.directory.parent)
         reach("agent.downloaded")
 
     def _reload(self, work: Work) -> None:
@@ -196,7 +204,7 @@ class Agent:
     def _clear(self, work: Work) -> None:
         with self._server(work.name, work.asked) as server:
             server.call("remove", version=work.version)
-        for path in (work.directory, work.directory.with_name(f".downloading-{work.directory.name}")):
+        for path in (work.directory, work.directory.with_name(f"{DOWNLOADING}{work.directory.name}")):
             shutil.rmtree(path, ignore_errors=True)
 
     def _pop(self, work: Work) -> None:
@@ -204,6 +212,17 @@ class Agent:
             server.call("drop", version=work.version)
 
     # --- what they need ---
+
+    def _remove_leftovers(self, work: Work | None = None) -> None:
+        """Downloads that nobody will take up: those of versions before this one; at the start, all but the newest."""
+        deploy = self.place.deploy
+        folders = [deploy / "data", *deploy.glob("*/data")] if work is None else [work.directory.parent]
+        for folder in folders:
+            there = {path: downloaded_version(path) for path in folder.glob(f"{DOWNLOADING}*")}
+            newest = max(there.values(), default=0) if work is None else work.version
+            for path in abandoned(path for path, version in there.items() if version < newest):
+                reach("agent.cleaning")
+                remove_leftover(path)
 
     def _checked(self, asked: dict[str, Any]) -> Work:
         command = asked.get("command")

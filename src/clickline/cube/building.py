@@ -11,7 +11,6 @@ through before a row of it is used. Cutting is native and releases the interpret
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,11 @@ from typing import Any
 from clickline import _native
 from clickline.cube.shardfiles import FORMAT, build_name, owned_buckets, part_name, write_tar
 from clickline.cube.states import write_state
-from clickline.durable import sync_directory
+from clickline.digests import file_sha256
+from clickline.durable import sync_directory, write_synced
 from clickline.errors import VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import remove_leftover
 
 log = logging.getLogger("clickline.cube")
 BUILD = "build.json"
@@ -79,16 +80,19 @@ class Build:
         return found
 
 
-def build(rows: Rows, *, out: Path, name: str, shards: int, threads: int = 0) -> Build:
-    """Make the build, unless it is there. Raises VersionError, and leaves nothing, if the input is not sound."""
+def build(rows: Rows, *, out: Path, name: str, shards: int, threads: int = 0, again: bool = False) -> Build:
+    """Make the build, unless it is there. Raises VersionError, and leaves nothing, if the input is not sound.
+
+    With `again` it is made anew and takes the place of the one that is there.
+    """
     final = out / build_name(rows.base, rows.version)
     out.mkdir(parents=True, exist_ok=True)
     with _alone(out):
+        remove_unfinished(out)
         found = find_build(out, rows.base, rows.version)
-        if found is not None and _is_of(found, rows, name=name, shards=shards):
+        if found is not None and not again and _is_of(found, rows, name=name, shards=shards):
             return found
         aside = out / f"{_BUILDING}{final.name}"
-        shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         try:
             facts = _make(rows, aside, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
@@ -98,6 +102,11 @@ def build(rows: Rows, *, out: Path, name: str, shards: int, threads: int = 0) ->
                 shutil.rmtree(final)
             aside.rename(final)
             sync_directory(out)
+        except (
+            RuntimeError,
+            OSError,
+        ) as error:  # a full disk, most of the time; the input's own faults are VersionErrors
+            raise VersionError(f"{final}: cannot be built: {error}") from error
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         reach("builder.built")
@@ -119,6 +128,32 @@ def find_build(out: Path, base: int, version: int) -> Build | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None  # of no use: it is made again
     return found if whole else None
+
+
+def is_sound(found: Build) -> bool:
+    """Whether every byte of a build's tars is as it was when they were written."""
+    try:
+        return all(
+            file_sha256(found.path / part_name(found.facts["name"], shard)) == found.file(shard)["sha256"]
+            for shard in range(found.facts["shards"])
+        )
+    except OSError:
+        return False
+
+
+def remove_build(out: Path, path: Path) -> None:
+    """A build, and what the older builder would have told about it."""
+    base, _, version = path.name.partition("_")
+    shutil.rmtree(path, ignore_errors=True)
+    for meta in (out / META).glob(f"{version}_{base}_*_0.json"):
+        meta.unlink(missing_ok=True)
+
+
+def remove_unfinished(out: Path) -> None:
+    """What dead builders left. Only for whoever holds the lock: nobody else builds there then."""
+    for path in out.glob(f"{_BUILDING}*"):
+        reach("builder.cleaning")
+        remove_leftover(path)
 
 
 def _is_of(found: Build, rows: Rows, *, name: str, shards: int) -> bool:
@@ -166,8 +201,7 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
         size = file.path.stat().st_size
         if size != file.bytes:
             raise VersionError(f"{file.path}: {size} bytes, the manifest says {file.bytes}")
-        with file.path.open("rb") as content:
-            seen = hashlib.file_digest(content, "sha256").hexdigest()
+        seen = file_sha256(file.path)
     except OSError as error:
         raise VersionError(f"{file.path}: cannot be read: {error.strerror}") from None
     if seen != file.sha256:
@@ -217,7 +251,7 @@ def _pack(
     }
     tar = aside / part_name(name, shard)
     made = write_tar(tar, told, {table: facts["path"] for table, facts in mine.items()})
-    (aside / f"{tar.name}.md5").write_text(f"{made['md5']}  {tar.name}\n", encoding="utf-8")
+    write_synced(aside / f"{tar.name}.md5", f"{made['md5']}  {tar.name}\n".encode())
     for facts in mine.values():
         facts["path"].unlink()
     return {**made, "rows": sum(facts["count"] for facts in mine.values()), "tables": tables}
@@ -239,9 +273,16 @@ def meta_of(part: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def clean(out: Path) -> None:
+    """Remove what dead builders left, unless somebody builds there just now, who will."""
+    if out.is_dir():
+        with suppress(BlockingIOError), _alone(out, wait=False):
+            remove_unfinished(out)
+
+
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
+def _alone(out: Path, *, wait: bool = True) -> Iterator[None]:
     """Builders of one directory go one after the other; a dead one holds nothing."""
     with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -6,7 +6,6 @@ rename; then the layers are exchanged under the version's number, and readers th
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import threading
@@ -16,15 +15,19 @@ from clickline import _native
 from clickline.cube.disks import COMPACT
 from clickline.cube.shardfiles import FACTS, FORMAT, owned_buckets
 from clickline.cube.shelves import Shelf
-from clickline.durable import sync_directory
+from clickline.digests import sealed_json
+from clickline.durable import sync_directory, write_synced
 from clickline.errors import VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import being_written
 
 log = logging.getLogger("clickline.cube")
 LAYERS = 8
 """More layers than this are merged."""
 SHARE = 0.25
 """Overlays with more keys than this share of the base's are merged, too."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until tidying up that failed is tried again."""
 
 
 def is_due(layers: list[_native.Dictionary]) -> bool:
@@ -40,15 +43,15 @@ def compact(shelf: Shelf, version: int) -> bool:
         return False
     began = time.perf_counter()
     first, last = owned_buckets(shelf.shard, shelf.shards)
-    aside = shelf.data / f".{COMPACT}{version}"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    try:
+    final = shelf.data / f"{COMPACT}{version}"
+    with being_written(shelf.data / f".{COMPACT}{version}", anew=True) as aside:
         tables = {}
         for name, chain in layers.items():
             made = _native.merge_dictionaries(
                 str(aside / f"{name}.dict"), chain, first_bucket=first, last_bucket=last, keep_deleted=False
             )
+            reach("cube.compacting")
+            _native.Dictionary(str(aside / f"{name}.dict")).verify()
             tables[name] = {"dim": chain[0].dim, "dtype": chain[0].dtype, "count": made["count"], "deleted": 0}
         facts = {
             "format": FORMAT,
@@ -61,17 +64,19 @@ def compact(shelf: Shelf, version: int) -> bool:
             "shards": shelf.shards,
             "tables": tables,
         }
-        (aside / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+        # From the rename on it is read in place of the chain, which is then deleted: all of it is on the disk before.
+        write_synced(aside / FACTS, sealed_json(facts))
         sync_directory(aside)
+        reach("cube.compact-written")
         with shelf.lock:
             if version not in shelf.loaded:
                 return False
-            aside.rename(shelf.data / f"{COMPACT}{version}")
+            if final.exists():  # it could not be read, or the chain would be of one layer
+                shutil.rmtree(final)
+            aside.rename(final)
             sync_directory(shelf.data)
             reach("cube.compacted")
             shelf.replace(version)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     log.info(
         "version %d is one layer now, was %d; %.3f s",
         version,
@@ -98,8 +103,9 @@ class Compactor(threading.Thread):
         self.join(30.0)
 
     def run(self) -> None:
+        pause = None  # nothing is to be done before somebody wakes us
         while True:
-            self._wake.wait()
+            self._wake.wait(pause)
             self._wake.clear()
             if self._ending.is_set():
                 return
@@ -109,5 +115,7 @@ class Compactor(threading.Thread):
                 if version and any(is_due(chain) for chain in self._shelf.layers(version).values()):
                     compact(self._shelf, version)
                     self._shelf.trim()
+                pause = None
             except (VersionError, RuntimeError, OSError) as error:
-                log.warning("tidying up failed, and is tried again after the next switch: %s", error)
+                pause = _FIRST_PAUSE if pause is None else min(2 * pause, _LONGEST_PAUSE)
+                log.warning("tidying up failed, and is tried again in %g s: %s", pause, error)

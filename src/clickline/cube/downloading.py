@@ -27,6 +27,10 @@ _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
+class DamagedFileError(VersionError):
+    """All of a file has come, and it is not what it should be."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a file must be; at least one of its hashes is known."""
@@ -73,7 +77,7 @@ def download(
         wanted = getattr(expected, name)
         if wanted and facts[name] != wanted:
             part.unlink()
-            raise VersionError(f"{url}: damaged: its {name} is {facts[name]}, {wanted} was expected")
+            raise DamagedFileError(f"{url}: damaged: its {name} is {facts[name]}, {wanted} was expected")
     note.unlink()
     return facts
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 import httpx
 
 from clickline.cube.agents import BUSY
+from clickline.cube.downloading import DamagedFileError
 from clickline.cube.instances import Instance
 from clickline.cube.webserving import OK
 from clickline.errors import PeerError, VersionError
@@ -26,7 +28,8 @@ log = logging.getLogger("clickline.transfer")
 _PROBE = 1.0
 """Seconds between looks at an instance that is where it should be."""
 _AGAIN = 0.25
-"""Seconds after which something that failed is tried again."""
+"""Seconds after which something that failed is tried again; twice as long each time that it fails again."""
+_LONGEST_PAUSE = 30.0
 _PATIENCE = httpx.Timeout(120.0, connect=2.0)
 
 
@@ -54,6 +57,8 @@ class Goal:
     """Whether it is to be loaded, too."""
     chains: tuple[tuple[Piece, ...], ...] = ()
     """What the versions named above are made of."""
+    awaited: tuple[int, ...] = ()
+    """Those of them whose builds are being looked through or made again: nothing is wrong with the instance."""
 
     def chain(self, version: int) -> tuple[Piece, ...]:
         return next((chain for chain in self.chains if chain and chain[-1].version == version), ())
@@ -63,11 +68,20 @@ class Driver(threading.Thread):
     """Drives one instance. `on_change` is called after every step."""
 
     def __init__(
-        self, instance: Instance, *, name: str, token: bytes, peers: list[str], on_change: Callable[[], None]
+        self,
+        instance: Instance,
+        *,
+        name: str,
+        token: bytes,
+        peers: list[str],
+        on_change: Callable[[], None],
+        on_damaged: Callable[[Piece], None],
     ) -> None:
+        """`on_damaged` is called when the instance got something else than the piece that it was sent to fetch."""
         super().__init__(name=f"clickline-drive-{instance.name}", daemon=True)
         self.instance = instance
-        self._dict, self._peers, self._on_change = name, peers, on_change
+        self._dict, self._peers, self._on_change, self._on_damaged = name, peers, on_change, on_damaged
+        self._failures, self._not_before = 0, 0.0
         self._goal = Goal()
         self._wake, self._ending = threading.Event(), threading.Event()
         headers = {"Authorization": f"Bearer {token.decode()}"}
@@ -80,7 +94,12 @@ class Driver(threading.Thread):
     def set_goal(self, goal: Goal) -> None:
         if goal != self._goal:
             self._goal = goal
-            self._wake.set()
+            self.try_again()
+
+    def try_again(self) -> None:
+        """Something has changed: what failed before may succeed now."""
+        self._failures, self._not_before = 0, 0.0
+        self._wake.set()
 
     def close(self) -> None:
         self._ending.set()
@@ -98,17 +117,22 @@ class Driver(threading.Thread):
                     pause = _AGAIN
             except PeerError as error:
                 self._report(str(error), dead=True, state="Dead")
-                pause = _AGAIN
+                pause = min(self._longer_pause(), _PROBE)
             except VersionError as error:
                 self._report(str(error), dead=False, state=_failed(self.instance.state))
-                pause = _AGAIN
+                pause = self._longer_pause()
+                self._not_before = time.monotonic() + pause
             except Exception as error:
                 if not self._ending.is_set():
                     log.exception("instance %s", self.instance.name)
                     self._report(f"{type(error).__name__}: {error}", dead=False, state=_failed(self.instance.state))
                 pause = _PROBE
             self._on_change()
-            self._wake.wait(pause)
+            self._wake.wait(min(pause, _PROBE))
+
+    def _longer_pause(self) -> float:
+        self._failures += 1
+        return float(min(_AGAIN * 2 ** (min(self._failures, 20) - 1), _LONGEST_PAUSE))
 
     def _pursue(self, goal: Goal) -> bool:
         """Do what can be done now. Whether everything is as it should be."""
@@ -117,6 +141,9 @@ class Driver(threading.Thread):
         if self._preparing is not None and self._preparing.done():
             finished, self._preparing = self._preparing, None
             finished.result()
+            self._failures = 0
+        if time.monotonic() < self._not_before:
+            return False
         settled = True
         if goal.serve is not None and not one.serves(*goal.serve):
             version, number = goal.serve
@@ -152,9 +179,10 @@ class Driver(threading.Thread):
             if self.instance.message:
                 log.info("instance %s is back", self.instance.name)
             self.instance.well()
+            self._failures, self._not_before = 0, 0.0
 
     def _begin_preparing(self, chain: tuple[Piece, ...], version: int, *, load: bool) -> None:
-        if self._preparing is None:
+        if self._preparing is None and (chain or version not in self._goal.awaited):
             self._preparing = self._beside.submit(self._prepare, chain, version, load)
             self._preparing.add_done_callback(lambda _: self._wake.set())
 
@@ -167,7 +195,11 @@ class Driver(threading.Thread):
         for piece in chain[last + 1 :]:
             one.source = piece.sources[one.shard]
             one.enter("Downloading", version=version)
-            self._tell("download", piece.version, piece.base, source=one.source, sha256=piece.hashes[one.shard])
+            try:
+                self._tell("download", piece.version, piece.base, source=one.source, sha256=piece.hashes[one.shard])
+            except DamagedFileError:
+                self._on_damaged(piece)
+                raise
         one.enter("Download_Succ", version=version)
         if load:
             one.enter("Reloading", version=version)
@@ -184,6 +216,7 @@ class Driver(threading.Thread):
         one.seen = {**one.seen, "version": version, "number": number}
         one.enter("Enable_Succ", version=version)
         one.well()
+        self._failures = 0
 
     def _tell(self, command: str, version: int, base: int, **more: Any) -> None:
         """The older command, as it was."""
@@ -227,6 +260,9 @@ class Driver(threading.Thread):
             message = str(found.get("message")) if isinstance(found, dict) else "no envelope"
             if message == BUSY:
                 raise _StillAtIt
+            data = found.get("data") if isinstance(found, dict) else None
+            if isinstance(data, dict) and data.get("damaged"):
+                raise DamagedFileError(message)
             raise (PeerError if dead_if_refused else VersionError)(message)
         data = found.get("data")
         return data if isinstance(data, dict) else {}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.cube.building import RowFile, Rows
 from clickline.cube.sources import PublishedSource, Source, Step
+from clickline.digests import file_sha256
 from clickline.errors import DataError, VersionError
 from clickline.publish.donefiles import DONEFILE
 from clickline.publish.older import donefiles
@@ -62,10 +63,10 @@ class OlderSource:
             sizes = np.diff(offsets)
             same = len(sizes) > 0 and sizes[0] > 0 and bool((sizes == sizes[0]).all())
             values = content.reshape(len(keys), -1) if same else (offsets, content)
-            made = _native.write_dictionary(str(path), keys, values, dtype=0, dim=0)
+            _native.write_dictionary(str(path), keys, values, dtype=0, dim=0)
         except (DataError, ValueError, RuntimeError) as error:
             raise VersionError(f"{step.input}: {error}") from None
-        file = RowFile(path, path.stat().st_size, made["sha256"])
+        file = RowFile(path, path.stat().st_size, file_sha256(path))
         return Rows(step.version, step.parent, step.base, step.digest, {self._table: [file]})
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from clickline import _native
+from clickline.digests import is_as_sealed, sealed_json
 from clickline.errors import VersionError
 
 FORMAT = 1
@@ -82,7 +83,7 @@ def deployed_name(base: int, version: int) -> str:
 
 def write_tar(path: Path, facts: dict[str, Any], tables: dict[str, Path]) -> dict[str, Any]:
     """Pack dictionaries; gives back bytes, sha256 and md5 of the tar. The same input makes the same bytes."""
-    text = json.dumps(facts, indent=1, sort_keys=True).encode()
+    text = sealed_json(dict(sorted(facts.items())))
     with path.open("wb") as file:
         sink = _Hashing(file)
         sink.member(FACTS, len(text), io.BytesIO(text))
@@ -141,6 +142,8 @@ def _checked(content: bytes) -> dict[str, Any]:
     facts = json.loads(content)
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise ValueError(f"{FACTS} is not of format {FORMAT}")
+    if not is_as_sealed(content, facts):
+        raise ValueError(f"{FACTS} is damaged: its check {facts['check']!r:.40} does not fit the rest")
     for key, kind in _FILE_KEYS.items():
         if not isinstance(facts.get(key), kind) or isinstance(facts[key], bool):
             raise ValueError(f"{FACTS}: {key} must be of type {kind.__name__}, not {facts.get(key)!r:.80}")

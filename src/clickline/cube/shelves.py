@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from clickline import _native
-from clickline.cube.disks import COMPACT, Disk, version_of
+from clickline.cube.disks import COMPACT, DOWNLOADING, Disk, downloaded_version, version_of
 from clickline.cube.shardfiles import Shard
 from clickline.cube.states import read_state, write_state
 from clickline.errors import VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import abandoned, remove_leftover
 
 log = logging.getLogger("clickline.cube")
 _HISTORY = 100
@@ -102,27 +103,30 @@ class Shelf:
 
     def restore(self, *, may_serve: Callable[[], bool]) -> None:
         """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
-        for version in self._kept():
+        version, number = self.noted
+        for one in reversed(self._kept()):  # the last one first: readers wait for it
             try:
-                # Every byte was looked at when it was first loaded; again, it would take minutes for a large shard.
-                self.load(version, verify=False)
+                self.load(one)
             except (VersionError, RuntimeError, ValueError) as error:
-                self._complain(f"version {version} cannot be loaded again: {error}")
-        with self.lock:
-            version, number = self.noted
-            if version in self._loaded and may_serve():
-                self._native.switch(version, number)
-                self.view = View(version, number, self._loaded[version][1])
-                log.info("version %d is in service again, switch %d", version, number)
+                self._complain(f"version {one} cannot be loaded again: {error}")
+            with self.lock:
+                if one == version and one in self._loaded and not self.view.version and may_serve():
+                    self._native.switch(version, number)
+                    self.view = View(version, number, self._loaded[version][1])
+                    log.info("version %d is in service again, switch %d", version, number)
 
-    def load(self, version: int, *, verify: bool = True) -> None:
-        """Make a version ready to be switched to. One that is loaded stays as it is. Switches need not wait for it."""
+    def load(self, version: int) -> None:
+        """Make a version ready to be switched to. One that is loaded stays as it is. Switches need not wait for it.
+
+        Every byte of what was not open yet is looked at. A file that is damaged counts as not there from then on.
+        """
         with self._loading:
             if version in self._loaded:
                 return
             reach("cube.loading")
             began = time.perf_counter()
-            opened = self._open(self.disk.chain(version), verify=verify)
+            self.disk.trust_again()
+            opened = self._open_verified(version)
             with self.lock:
                 self._opened.update(opened)
                 self._put(version)
@@ -179,8 +183,7 @@ class Shelf:
         with self.lock:
             if version in self._loaded:
                 self.drop(version)
-            path = self.disk.versions().get(version)
-            if path is not None:
+            for path in self.disk.versions().get(version, []):
                 used = [one for one, (paths, _) in self._loaded.items() if any(path in (p, p.parent) for p in paths)]
                 if used:
                     raise VersionError(f"version {version} is part of version {used[0]}, which is loaded")
@@ -199,9 +202,13 @@ class Shelf:
                 number = version_of(path)
                 if number is None or path in needed or any(path == one.parent for one in needed):
                     continue
-                overtaken = number in kept and (self.data / f"{COMPACT}{number}").is_dir()
-                if number < oldest or (overtaken and not path.name.startswith(COMPACT)):
+                # Only what is read in place of a delta makes it superfluous, not what merely lies beside it.
+                merged = self.data / f"{COMPACT}{number}" in needed
+                unused = path.name.startswith(COMPACT) and number in self._loaded
+                if number < oldest or (number in kept and (merged or unused)):
+                    reach("cube.trimming")
                     shutil.rmtree(path, ignore_errors=True)
+            self._remove_leftovers()
             reach("cube.trimmed")
             return dropped
 
@@ -219,24 +226,47 @@ class Shelf:
         with self.lock:
             return self._layers(self.disk.chain(version))
 
+    def _remove_leftovers(self) -> None:
+        """Merging and downloads that a dead process left; a download of a newer version may still be taken up."""
+        for path in abandoned(self.data.glob(f".{COMPACT}*")):
+            remove_leftover(path)
+        downloads = self.data.glob(f"{DOWNLOADING}*")
+        for path in abandoned(path for path in downloads if downloaded_version(path) <= self.view.version):
+            remove_leftover(path)
+
     def _put(self, version: int, *, again: bool = False) -> None:
         chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
         (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
-    def _open(self, chain: list[Shard], *, verify: bool) -> dict[Path, dict[str, _native.Dictionary]]:
-        """What is not open yet, every byte of it looked at if asked for."""
-        found = {}
-        for shard in chain:
-            if shard.path not in self._opened:
-                found[shard.path] = {name: place.open(memory=self._memory) for name, place in shard.tables.items()}
-                for each in found[shard.path].values() if verify else ():
-                    each.verify()
-        return found
+    def _open_verified(self, version: int) -> dict[Path, dict[str, _native.Dictionary]]:
+        """What is not open yet of a version, every byte of it looked at. Where a file is damaged, another may do."""
+        found: dict[Path, dict[str, _native.Dictionary]] = {}
+        while True:
+            chain = self.disk.chain(version)  # raises when nothing is left that could do
+            for shard in chain:
+                if shard.path in self._opened or shard.path in found:
+                    continue
+                try:
+                    found[shard.path] = self._open(shard)
+                    for each in found[shard.path].values():
+                        each.verify()
+                except (RuntimeError, ValueError, OSError) as error:
+                    found.pop(shard.path, None)
+                    self.disk.distrust(shard, str(error))
+                    self._complain(f"{shard.path}: damaged: {error}")
+                    break
+            else:
+                return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
+
+    def _open(self, shard: Shard) -> dict[str, _native.Dictionary]:
+        return {name: place.open(memory=self._memory) for name, place in shard.tables.items()}
 
     def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
-        self._opened.update(self._open(chain, verify=False))  # load() has looked at what needs looking at
+        for shard in chain:  # load() has looked at what needs looking at
+            if shard.path not in self._opened:
+                self._opened[shard.path] = self._open(shard)
         return {
             name: [self._opened[shard.path][name] for shard in chain if name in self._opened[shard.path]]
             for name in chain[-1].tables

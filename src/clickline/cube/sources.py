@@ -6,13 +6,13 @@ this machine. What is wrong with it is an error that names the place; the versio
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from clickline.cube.building import RowFile, Rows
+from clickline.digests import file_sha256
 from clickline.errors import VersionError
 from clickline.publish.donefiles import DONEFILE, directory_of
 from clickline.publish.donefiles import read as read_donefile
@@ -111,9 +111,8 @@ class PublishedSource:
         """Not again what is here already and whole; what came is checked by the builder."""
         try:
             if self._store.directory is None and to.exists():
-                with to.open("rb") as file:
-                    if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
-                        return to
+                if file_sha256(to) == sha256:
+                    return to
                 to.unlink()
             return self._store.fetch(name, to, limit=size)
         except OSError as error:

@@ -13,11 +13,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from clickline.cube.builds import Builds, TransferPlan
 from clickline.cube.deployments import Deployment, Ledger
-from clickline.cube.driving import Driver, Goal
+from clickline.cube.driving import Driver, Goal, Piece
 from clickline.cube.instances import Instance
 from clickline.cube.rollouts import Answer, Verdict, judge
 from clickline.cube.sources import Source
@@ -44,6 +45,7 @@ class Transfer:
         self._woken, self._news, self._stopping = True, False, False
         self._stamp: object = None
         self._looked = 0.0
+        self._saved = True
         self.drivers = [
             Driver(
                 Instance(shard, copy, replica),
@@ -51,6 +53,7 @@ class Transfer:
                 token=token,
                 peers=[other.cube for other in replicas if other != replica],
                 on_change=self._something_happened,
+                on_damaged=self._distrust_build,
             )
             for shard, replicas in enumerate(plan.replicas)
             for copy, replica in enumerate(replicas)
@@ -100,7 +103,7 @@ class Transfer:
             number = self._next_number()
             deployment = Deployment(target.chain, phase="Enabling", number=number)
             ledger.number, ledger.rolling = number, deployment
-            ledger.save()
+            self._save()
             self._set_goals()
             self._changed.wait_for(
                 lambda: ledger.rolling is not deployment or self._verdict(deployment).answer is Answer.GO,
@@ -117,14 +120,14 @@ class Transfer:
         """Roll out the version that somebody went back from, after all."""
         with self._changed:
             self.ledger.held = 0
-            self.ledger.save()
+            self._save()
         self.notify()
 
     def register_meta(self, key: str, meta: str) -> None:
         """Keep what somebody tells about a part of a version."""
         with self._changed:
             self.ledger.metas[key] = meta
-            self.ledger.save()
+            self._save()
 
     def address_of(self, name: str) -> str:
         """Where agents get a file of the builds."""
@@ -133,8 +136,14 @@ class Transfer:
     # --- the thread ---
 
     def _run(self) -> None:
+        with suppress(OSError):
+            self._tidy()  # one that was killed may not have come to it
         while not self._stopping:
             try:
+                with self._changed:
+                    self._save_what_was_not()
+                    self._roll()
+                self._check_builds()
                 with self._changed:
                     self._roll()
                     blocked = self.ledger.rolling is not None and not self._is_stuck()
@@ -148,6 +157,43 @@ class Transfer:
             with self._changed:
                 self._changed.wait_for(lambda: self._news or self._stopping, _LOOK_EVERY)
                 self._news = False
+
+    def _check_builds(self) -> None:
+        """Before builds of versions that are in service or under way are offered again: every byte is looked at.
+
+        After a start nobody knows what happened to them meanwhile, and an agent may say that it got something else.
+        """
+        with self._changed:
+            offered = [one for one in (self.ledger.rolling, self.ledger.current) if one is not None]
+        for step in dict.fromkeys(step for one in offered for step in one.chain):
+            if self._stopping or not self.builds.is_due(step):
+                continue
+            is_ready = self.builds.prepare_again(step)
+            with self._changed:
+                self._set_goals()
+                for driver in self.drivers if is_ready else ():
+                    driver.try_again()
+                self._roll()
+
+    def _tidy(self) -> None:
+        with self._changed:
+            rolling = [self.ledger.rolling] if self.ledger.rolling is not None else []
+            self.builds.tidy([*self.ledger.deployed(self.plan.keep), *rolling])
+
+    def _distrust_build(self, piece: Piece) -> None:
+        self.builds.suspect(piece.base, piece.version)
+        self._something_happened()
+
+    def _save(self) -> None:
+        """Note where we are. If that fails, nothing further is done before it has succeeded."""
+        self._saved = False
+        self.ledger.save()
+        self._saved = True
+
+    def _save_what_was_not(self) -> None:
+        if not self._saved:
+            self._save()
+            self._set_goals()
 
     def _is_due(self) -> bool:
         stamp = self._source.stamp()
@@ -181,7 +227,7 @@ class Transfer:
             deployment = Deployment(good)
             deployment.enter("Downloading")
             ledger.rolling = deployment
-            ledger.save()
+            self._save()
             log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
             reach("transfer.built")
             self._set_goals()
@@ -198,14 +244,14 @@ class Transfer:
             if rolling.phase == "Downloading":
                 log.info("[all download ok]inst :%d%s", len(self.drivers), without)
                 rolling.enter("Reloading")
-                ledger.save()
+                self._save()
                 reach("transfer.downloaded")
             elif rolling.phase == "Reloading":
                 log.info("[all reload ok]inst:%d%s", len(self.drivers), without)
                 reach("transfer.loaded")
                 ledger.number = rolling.number = self._next_number()
                 rolling.enter("Enabling")
-                ledger.save()
+                self._save()
                 reach("transfer.numbered")
             else:
                 log.info("[all enable ok]inst :%d%s", len(self.drivers), without)
@@ -214,9 +260,9 @@ class Transfer:
                 ledger.end(rolling)
                 ledger.current, ledger.rolling = rolling, None
                 ledger.held = 0 if rolling.version > ledger.held else ledger.held
-                ledger.save()
+                self._save()
                 log.info("[deploy finish]version:%d switch:%d", rolling.version, rolling.number)
-                self.builds.tidy(ledger.deployed(self.plan.keep))
+                self._tidy()
                 reach("transfer.finished")
                 self._changed.notify_all()
             self._set_goals()
@@ -281,6 +327,9 @@ class Transfer:
             prepare=None if prepare is None else prepare.version,
             load=prepare is not None and prepare.phase == "Reloading",
             chains=tuple(self.builds.pieces(one.chain) for one in (serve, prepare) if one is not None),
+            awaited=tuple(
+                one.version for one in (serve, prepare) if one is not None and self.builds.is_awaited(one.chain)
+            ),
         )
         for driver in self.drivers:
             driver.set_goal(goal)

@@ -7,7 +7,6 @@ first, since dictionaries are mapped.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,11 +19,15 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, VersionError
+from clickline.leftovers import scratch_directory
 from clickline.publish import donefiles
 from clickline.publish.donefiles import Donefile, directory_of
 from clickline.publish.manifests import DTYPES, Manifest, TableFacts, read_manifest
 from clickline.publish.samples import Sample, read_sample
 from clickline.publish.stores import Store
+
+SCRATCH = "clickline-versions-"
+"""How temporary directories begin to which files of stores elsewhere are copied."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,17 @@ def opened(
     done: Donefile | None = None,
     known: Mapping[str, _native.Dictionary] | None = None,
 ) -> Iterator[Chain]:
-    """A version with all that it stands on. Sizes are checked, contents are not: that is what `verify` is for.
+    """A version with all that it stands on, every file compared with the SHA-256 in its manifest.
 
-    `known` are row files of another version that is open, by SHA-256: they are neither fetched nor mapped again. What
-    was mapped stays readable when this ends, for as long as somebody holds it.
+    `known` are row files of another version that is open, by SHA-256: they are neither fetched, hashed nor mapped
+    again. What was mapped stays readable when this ends, for as long as somebody holds it.
     """
     done = donefiles.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
     manifests = [read_manifest(store, entry) for entry in entries]
     for parent, child in pairwise(manifests):
         check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
-    with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
+    with scratch_directory(SCRATCH) as scratch:
         layers: dict[str, list[_native.Dictionary]] = {}
         files: dict[str, _native.Dictionary] = {}
         for manifest in manifests:
@@ -114,7 +117,7 @@ def opened(
                     digest = manifest.files[file].sha256
                     held = None if known is None else known.get(digest)
                     if held is None:
-                        held = open_dictionary(_local(store, manifest, file, Path(scratch)), facts, shown=text)
+                        held = open_dictionary(_local(store, manifest, file, scratch), facts, shown=text)
                     else:
                         check_rows(held, facts, shown=text)
                     files[digest] = held
@@ -127,17 +130,17 @@ def opened(
                     )
                 layers.setdefault(name, []).extend(found)
         last = manifests[-1]
-        _local(store, last, last.sample, Path(scratch))
-        yield Chain(manifests, layers, _local(store, last, last.network, Path(scratch)).parent, files)
+        _local(store, last, last.sample, scratch)
+        yield Chain(manifests, layers, _local(store, last, last.network, scratch).parent, files)
 
 
 @contextmanager
 def opened_without_rows(store: Store, version: int, *, done: Donefile) -> Iterator[Chain]:
     """A version whose rows are read from elsewhere, such as a cube: manifest, network, sample."""
     manifest = read_manifest(store, done.entry(version, where=store.url))
-    with tempfile.TemporaryDirectory(prefix="clickline-versions-") as scratch:
-        _local(store, manifest, manifest.sample, Path(scratch))
-        yield Chain([manifest], {}, _local(store, manifest, manifest.network, Path(scratch)).parent)
+    with scratch_directory(SCRATCH) as scratch:
+        _local(store, manifest, manifest.sample, scratch)
+        yield Chain([manifest], {}, _local(store, manifest, manifest.network, scratch).parent)
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
@@ -176,13 +179,7 @@ def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> N
 
 
 def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:
-    """A file's path on this machine, its size checked."""
+    """A file's path on this machine, size and SHA-256 checked."""
     name = f"{directory_of(manifest.version)}/{file}"
-    expected = manifest.files[file].bytes
-    path = store.fetch(name, scratch / name, limit=expected)
-    seen = path.stat().st_size if path.is_file() else None
-    if seen != expected:
-        raise VersionError(
-            f"{store.shown(name)}: {'not there' if seen is None else f'{seen} bytes'}; expected {expected}"
-        )
-    return path
+    facts = manifest.files[file]
+    return store.fetch_checked(name, scratch / name, size=facts.bytes, sha256=facts.sha256)

@@ -31,8 +31,6 @@ class Rows:
 
     kind: str
     tables: dict[str, TableFacts]
-    sha256: dict[str, str]
-    """Of the files."""
 
 
 def table_file(name: str) -> str:
@@ -91,8 +89,7 @@ def write_rows(
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    digests = {table_file(name): written[name]["sha256"] for name in tables}
-    return Rows("base" if is_base else "delta", facts, digests)
+    return Rows("base" if is_base else "delta", facts)
 
 
 @contextmanager

@@ -7,14 +7,17 @@ the specification. Beware: a line that is cut short is no error but a publisher 
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from clickline.digests import is_as_sealed, sealed_json
 from clickline.durable import sync_directory
 from clickline.errors import VersionError
 from clickline.failpoints import reach
@@ -136,7 +139,7 @@ def append_removal(store: Store, *, versions: list[int]) -> None:
 
 
 def _append(store: Store, facts: dict[str, Any]) -> None:
-    line = json.dumps(facts).encode() + b"\n"
+    line = sealed_json(facts) + b"\n"  # without a check, a flipped bit could name another version
     with store.locked("donefile", wait=60.0):
         parse(_whole(store) + line, where=store.shown(DONEFILE))  # what would be unreadable is not written
         if store.directory is None:
@@ -147,20 +150,36 @@ def _append(store: Store, facts: dict[str, Any]) -> None:
 
 def _append_synced(store: Store, line: bytes) -> None:
     assert store.directory is not None  # noqa: S101  (the caller asks)
-    whole = len(_whole(store))
+    whole, half = len(_whole(store)), len(line) // 2
     try:
         descriptor = os.open(store.directory / DONEFILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, whole)  # half a line of a publisher that died: we hold the lock, so it did
-            half = os.pwrite(descriptor, line[: len(line) // 2], whole)
+            _write_all(descriptor, line[:half], at=whole)
             reach("publish.donefile-half")
-            os.pwrite(descriptor, line[half:], whole + half)
+            _write_all(descriptor, line[half:], at=whole + half)
             os.fsync(descriptor)
+        except BaseException:
+            with suppress(OSError):  # if not even this can be done, half a line stays, which nobody reads
+                os.ftruncate(descriptor, whole)
+                os.fsync(descriptor)
+            raise
         finally:
             os.close(descriptor)
         sync_directory(store.directory)
     except OSError as error:
-        raise VersionError(f"{store.shown(DONEFILE)}: cannot be written: {error}") from error
+        raise VersionError(
+            f"{store.shown(DONEFILE)}: cannot be written: {error.strerror or error}; no line was added to it"
+        ) from error
+
+
+def _write_all(descriptor: int, content: bytes, *, at: int) -> None:
+    """A full disk or a limit makes a write shorter before it makes it fail: only what was counted is there."""
+    while content:
+        written = os.pwrite(descriptor, content, at)
+        if written == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        content, at = content[written:], at + written
 
 
 def _present(store: Store) -> bool:
@@ -182,6 +201,8 @@ def _decoded(line: bytes, at: str) -> dict[str, Any]:
         raise VersionError(f"{at}: garbled: {error}") from error
     if not isinstance(facts, dict):
         raise VersionError(f"{at}: garbled: not a JSON object")
+    if not is_as_sealed(line.removesuffix(b"\n"), facts):
+        raise VersionError(f"{at}: garbled: its check {facts['check']!r:.40} does not fit the rest of the line")
     return facts
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,9 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from clickline.digests import file_sha256
 from clickline.durable import sync_directory
 from clickline.errors import DataError, VersionError
 from clickline.failpoints import reach
+from clickline.leftovers import scratch_directory
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, check_fits, open_dictionary, opened
 from clickline.publish.deltas import LONGEST, Rows, table_file, tables_of, write_rows
@@ -100,8 +101,8 @@ def _parent(
 def _aside(store: Store, version: int) -> Iterator[Path]:
     """A directory to write a version into, gone afterwards unless it was renamed."""
     if store.directory is None:
-        with tempfile.TemporaryDirectory(prefix="clickline-publish-") as scratch:
-            yield Path(scratch)
+        with scratch_directory("clickline-publish-") as scratch:
+            yield scratch
         return
     place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
     try:
@@ -151,7 +152,7 @@ def _write(
         inputs=inputs_of(learner.model, trained.schema),
         outputs=outputs_of(trained.schema),
         sample=SAMPLE,
-        files={file.name: _facts(file, rows.sha256.get(file.name)) for file in sorted(aside.iterdir())},
+        files={file.name: _facts(file) for file in sorted(aside.iterdir())},
         watermark=trained.watermark,
         training=trained.facts(),
         parity=parity.to_dict(),
@@ -247,11 +248,8 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
         raise
 
 
-def _facts(file: Path, sha256: str | None) -> FileFacts:
-    if sha256 is None:
-        with file.open("rb") as content:
-            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-    return FileFacts(bytes=file.stat().st_size, sha256=sha256)
+def _facts(file: Path) -> FileFacts:
+    return FileFacts(bytes=file.stat().st_size, sha256=file_sha256(file))
 
 
 def _write_file(path: Path, content: bytes) -> None:

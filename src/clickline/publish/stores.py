@@ -9,13 +9,14 @@ two publishers there must not be started within the same instant (docs/publishin
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import fsspec
 
 from clickline.config.environment import resolve
+from clickline.digests import file_sha256
 from clickline.durable import alive
 from clickline.errors import VersionError
 
@@ -99,15 +101,47 @@ class Store:
             return self.directory / name
         if to.is_file():
             return to
-        to.parent.mkdir(parents=True, exist_ok=True)
-        size = 0
-        with to.open("wb") as file:
-            for piece in self.pieces(name):
-                file.write(piece)
-                size += len(piece)
-                if size > limit:
-                    raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
+        self._copy(name, to, limit=limit)
         return to
+
+    def fetch_checked(self, name: str, to: Path, *, size: int, sha256: str) -> Path:
+        """Like `fetch`; raises VersionError unless all bytes are those that this size and SHA-256 are of.
+
+        Every byte is read once for it: while it is copied, or from the file that is here.
+        """
+        if self.directory is None and not to.is_file():
+            path, seen = to, self._copy(name, to, limit=size)
+        else:
+            path, seen = self.fetch(name, to, limit=size), ""
+        found = path.stat().st_size if path.is_file() else None
+        if found != size:
+            raise VersionError(
+                f"{self.shown(name)}: {'not there' if found is None else f'{found} bytes'}; expected {size}"
+            )
+        with self._explained(name):
+            seen = seen or file_sha256(path)
+        if seen != sha256:
+            raise VersionError(
+                f"{self.shown(name)}: damaged: its SHA-256 is {seen[:12]}…, the manifest says {sha256[:12]}…; "
+                "publish again, or copy the file from where it is sound"
+            )
+        return path
+
+    def _copy(self, name: str, to: Path, *, limit: int) -> str:
+        """Copy a file to this machine; its SHA-256, computed on the way."""
+        size, digest = 0, hashlib.sha256()
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            with to.open("wb") as file:
+                for piece in self.pieces(name):
+                    file.write(piece)
+                    digest.update(piece)
+                    size += len(piece)
+                    if size > limit:
+                        raise VersionError(f"{self.shown(name)}: more than the {limit} bytes that were expected")
+        except OSError as error:
+            raise VersionError(f"{self.shown(name)}: cannot be copied to {to}: {error.strerror or error}") from error
+        return digest.hexdigest()
 
     def write(self, name: str, content: bytes) -> None:
         """A whole small file, where there is no appending."""
@@ -144,8 +178,9 @@ class Store:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, _ourselves(), 0)
+        with suppress(OSError):  # who holds it is told to whoever waits, where there is room for it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _ourselves(), 0)
         return lambda: os.close(descriptor)
 
     def _lock_object(self, name: str) -> Callable[[], None] | None:

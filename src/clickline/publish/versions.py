@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from clickline import _native
 from clickline.errors import VersionError
+from clickline.leftovers import scratch_directory
 from clickline.publish import donefiles
 from clickline.publish.chains import Chain, opened
 from clickline.publish.donefiles import Donefile, directory_of, manifest_of
@@ -174,8 +173,8 @@ def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
     before, after = left.layers[name], right.layers[name]
     if (before[0].dim, before[0].dtype) != (after[0].dim, after[0].dtype):
         return {"of another shape": 1}
-    with tempfile.TemporaryDirectory(prefix="clickline-difference-") as scratch:
-        path = str(Path(scratch) / "difference.dict")
+    with scratch_directory("clickline-difference-") as scratch:
+        path = str(scratch / "difference.dict")
         facts = _native.difference_dictionary(path, before, after)
         found, _ = _native.Layers(before).lookup(_native.Dictionary(path).keys())
     changed = int((np.asarray(found) == 0).sum())

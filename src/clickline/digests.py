@@ -1,0 +1,40 @@
+"""SHA-256 of files, and checks inside small JSON objects that nothing else covers.
+
+Files are hashed in one way in the whole project (docs/decisions/0012-one-sha256-for-files.md).
+
+Imports nothing of the project: any layer may use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+_CHECK = b', "check": "%s"}'
+
+
+def file_sha256(path: os.PathLike[str] | str) -> str:
+    """The SHA-256 of a file as 64 hexadecimal digits. Other threads run meanwhile. Raises OSError."""
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (a str or a PathLike, and read once from end to end)
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed_json(facts: Mapping[str, Any]) -> bytes:
+    """A JSON object whose last key, `check`, covers all bytes before it: the first half of their SHA-256."""
+    body = json.dumps(facts).encode()[:-1]
+    return body + _CHECK % _check_of(body)
+
+
+def is_as_sealed(content: bytes, facts: Mapping[str, Any]) -> bool:
+    """Whether the object that `content` was parsed to is what was sealed. One without `check` was never sealed."""
+    if "check" not in facts:
+        return True
+    body = content[: -len(_CHECK % bytes(32))]
+    return content == body + _CHECK % _check_of(body)
+
+
+def _check_of(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:32].encode()

@@ -1,0 +1,89 @@
+"""Directories under way: locked for as long as somebody writes them, and removed once nobody does.
+
+Whoever writes a version aside (`.downloading-…`, `.compact_…`) or copies one to this machine holds a lock on the
+directory, which the kernel lets go when the process dies. So what a dead process left can be told from what another one
+writes just now, and whoever finds it may remove it, at any time. Imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+_YOUNG = 60.0
+
+
+@contextmanager
+def being_written(path: Path, *, anew: bool = False) -> Iterator[Path]:
+    """Make the directory and hold its lock. With `anew`, what is in it is removed before, and what is left after."""
+    descriptor = _locked(path)
+    try:
+        for entry in path.iterdir() if anew else ():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        yield path
+    finally:
+        if anew:  # once it was renamed there is nothing of this name
+            shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)
+
+
+def abandoned(directories: Iterable[Path]) -> Iterator[Path]:
+    """Those of the directories that nobody writes. Each is locked while the caller looks at it."""
+    for path in directories:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue  # it has got its name meanwhile, or is no directory
+        try:
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield path
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def scratch_directory(prefix: str) -> Iterator[Path]:
+    """A temporary directory, gone afterwards. Those that processes left which were killed are removed first."""
+    for path in abandoned(path for path in Path(tempfile.gettempdir()).glob(f"{prefix}*") if _is_ours_and_old(path)):
+        remove_leftover(path)
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, being_written(Path(name)) as path:
+        yield path
+
+
+def remove_leftover(path: Path) -> None:
+    """Remove what `abandoned` found, and say so."""
+    shutil.rmtree(path, ignore_errors=True)
+    log.info("removed %s, which was never finished", path)
+
+
+def _is_ours_and_old(path: Path) -> bool:
+    """Not one of another user, nor one that was made a moment ago and may not be locked yet."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    return facts.st_uid == os.getuid() and time.time() - facts.st_mtime > _YOUNG
+
+
+def _locked(path: Path) -> int:
+    while True:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # somebody removed it before we had the lock
