@@ -56,3 +56,17 @@ def criteo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def small_job(criteo: dict[str, str], tmp_path: Path) -> Job:
     """A job that trains in a second or two."""
     return Job.model_validate(small_settings(criteo, tmp_path))
+
+
+@pytest.fixture(scope="session")
+def trained_model(criteo: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint of a small model, to be published."""
+    from clickline.train.api import train_job
+
+    def train(directory: Path) -> None:
+        settings = small_settings(criteo, directory)
+        settings["train"] = {"batch_size": 100, "log_every": 20, "epochs": 1, "max_steps": 20}
+        train_job(Job.model_validate(settings))
+
+    directory = made_once(tmp_path_factory, "trained-model", train)
+    return max((directory / "runs" / "small" / "checkpoints").glob("step-*"))

@@ -44,6 +44,11 @@ SERVING: dict[str, tuple[str, ...]] = {
         "the same without one version for a request: {unpinned_answers:,} answers over {unpinned_switches} switches, "
         "{unpinned_mixed} of two versions",
     ),
+    "hostile clients": (
+        "{requests} hostile requests, {calls} hostile gRPC calls and {silent} silent connections: after each the same "
+        "worker answered others, rightly; {described} requests drawn from its OpenAPI page, no answer outside that",
+    ),
+    "zoo over HTTP": ("{models} models of the zoo over HTTP: {answers} answers of {rows} rows, all as the trainer's",),
 }
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
-from raw_rows import ask, assert_close, columns_of, criteo_rows, csv_rows, trained_on
+from numpy.typing import NDArray
+from raw_rows import Rows, ask, assert_close, columns_of, criteo_rows, csv_rows, trained_on
 
 import clickline
 from clickline.config import Job
@@ -18,6 +21,7 @@ from clickline.publish.stores import open_store
 from clickline.serve.predictors import Predictor
 from clickline.serve.served import Served
 from clickline.train.api import train_job
+from predictor_worker import predictor_in_thread
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
 from zoo_data import EVERY_MODEL, SMALL
@@ -56,9 +60,21 @@ def job_on_movielens(name: str, directory: Path) -> Job:
     return clickline.read_job(facts["files"]["job"], overrides=changes).job
 
 
+def asked_over_http(client: httpx.Client, rows: Rows, *, labels: list[str]) -> NDArray[np.float32]:
+    answer = client.post("/predict", json={"instances": rows}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    said = answer.json()["predictions"]
+    if len(labels) == 1:
+        return np.array(said, np.float32).reshape(-1, 1)
+    return np.array([[one[label] for label in labels] for one in said], np.float32)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", EVERY_MODEL)
-def test_equal_the_trainers(name: str, criteo: dict[str, str], tmp_path: Path) -> None:
+def test_equal_the_trainers(
+    name: str, criteo: dict[str, str], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Asked in the same process, and over HTTP."""
     columns: list[str] = []
     if name in MOVIELENS:
         job = job_on_movielens(name, tmp_path)
@@ -81,4 +97,12 @@ def test_equal_the_trainers(name: str, criteo: dict[str, str], tmp_path: Path) -
         assert_close(answer.probability, wanted)
         for size in (1, 7):
             assert_close(ask(predictor, rows[:size]).probability, wanted[:size])
+    with (
+        predictor_in_thread(tmp_path, tmp_path / "store") as url,
+        httpx.Client(base_url=url, trust_env=False) as client,
+    ):
+        for size in (1, 7, 100):
+            found = asked_over_http(client, rows[:size], labels=MOVIELENS.get(name, ["label"]))
+            assert_close(found, wanted[:size])
     assert float(np.ptp(wanted)) > 1e-3
+    record_property("zoo over HTTP", {"models": 1, "answers": 3, "rows": 108})

@@ -1,4 +1,4 @@
-"""A server with a predictor that computes nothing."""
+"""A server with a predictor that computes nothing; and a model for those that compute."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import httpx
 import pytest
 from raw_http import Talk
 from serving_doubles import Server, serving
+
+from model_versions import ModelVersions
 
 
 @pytest.fixture
@@ -27,3 +29,9 @@ def talk(server: Server) -> Iterator[Talk]:
 def client(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=20) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def versions(trained_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelVersions:
+    """A store with a version of a model that was really trained, and what it must answer."""
+    return ModelVersions(tmp_path_factory.mktemp("published") / "store", trained_model)

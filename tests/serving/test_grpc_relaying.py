@@ -14,6 +14,7 @@ import uvloop
 from raw_http import Talk, get
 from serving_doubles import serving
 
+from clickline.serve.admission import ByteBudget
 from clickline.serve.connections import Connection
 from clickline.serve.fronts import Front, Timing
 from clickline.serve.relaying import Relays
@@ -29,14 +30,25 @@ def relaying(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     listening = socket.create_server(("127.0.0.1", 0))
 
     class Nobody:
+        def authorised(self, *head: object, has_body: bool) -> bool: ...
         def handle(self, exchange: object) -> None: ...
         def resolve(self, exchange: object, found: object) -> None: ...
         def sent(self, exchange: object, response: object) -> None: ...
         def refused(self, error: object) -> None: ...
         def connected(self, connections: int, *, new: bool) -> None: ...
+        def evicted(self) -> None: ...
 
     async def run() -> None:
-        front = Front(Nobody(), loop=loop, body_limit=1000, most=10, timing=Timing(), relaying=Relays(path))
+        front = Front(
+            Nobody(),
+            loop=loop,
+            body_limit=1000,
+            most=10,
+            unauthenticated=None,
+            budget=ByteBudget(1000),
+            timing=Timing(),
+            relaying=Relays(path, loop=loop),
+        )
         async with await loop.create_server(lambda: Connection(front), sock=listening):
             await stop.wait()
         for guest in list(front.guests):

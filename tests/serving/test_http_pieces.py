@@ -21,6 +21,19 @@ WHOLE = [
     post("/predict", b"continued", "Expect: 100-continue"),
     get("/metrics", version="1.0"),
     get("/v2", method="HEAD"),
+    chunked("/predict", b"some").replace(b"0\r\n\r\n", b"0\r\nContent-Encoding: br\r\nHost: there\r\n\r\n"),
+    get("/v2", *(f"H{n}: {'x' * 300}" for n in range(80))),  # much, and yet not too much
+]
+HOSTILE = [
+    b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
+    b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+    post("/predict", b"body", "Connection: Upgrade", "Upgrade: websocket"),
+    get("/v2", "Connection: Upgrade", "Upgrade: h2c, websocket"),
+    get("/v2", "Host: there"),
+    get("/v2", *["a:b"] * 120),
+    get("/v2", "A: " + "a" * 40_000),
+    chunked("/predict", b"some").replace(b"0\r\n\r\n", b"0\r\n" + b"a:b\r\n" * 120 + b"\r\n"),
+    chunked("/predict", b"some").replace(b"chunked", b"gzip, chunked"),
 ]
 Seen = list[tuple[Any, ...]]
 
@@ -30,6 +43,8 @@ class Collector:
         self.seen: Seen = []
 
     def moved_on(self) -> None: ...
+    def head(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> None: ...
+    def reserve(self, size: int) -> None: ...
     def told_to_expect(self) -> None: ...
 
     def complete(self, request: Request) -> None:
@@ -71,7 +86,7 @@ def test_pieces_make_no_difference(order: list[bytes], places: list[int]) -> Non
 
 @settings(max_examples=500, deadline=None)
 @given(
-    order=st.lists(st.sampled_from(WHOLE), min_size=1, max_size=3),
+    order=st.lists(st.sampled_from(WHOLE + HOSTILE), min_size=1, max_size=3),
     changes=st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=3)), min_size=1, max_size=4),
     places=st.lists(st.integers(0, 5000), max_size=5),
 )
@@ -87,3 +102,37 @@ def test_damage_is_refused_or_harmless_and_never_a_crash(
     assert again == (seen, refusal)
     if refusal is not None:
         assert 400 <= refusal[1] < 600
+
+
+@settings(max_examples=100, deadline=None)
+@given(hostile=st.sampled_from(HOSTILE), places=st.lists(st.integers(0, 50_000), max_size=20))
+def test_what_is_refused_whole_is_refused_in_pieces(hostile: bytes, places: list[int]) -> None:
+    seen, refusal = parsed([hostile])
+    assert seen == []
+    assert refusal is not None
+    assert parsed(cut(hostile, places)) == (seen, refusal)
+
+
+def test_trailers_are_no_headers() -> None:
+    request = chunked("/predict", b"some").replace(b"0\r\n\r\n", b"0\r\nAuthorization: Bearer x\r\n\r\n")
+    headers: list[dict[bytes, bytes]] = []
+
+    class Looking(Collector):
+        def complete(self, request: Request) -> None:
+            headers.append(request.headers)
+
+    Incoming(Looking(), body_limit=1000).feed(request)
+    assert [set(found) for found in headers] == [{b"host", b"transfer-encoding"}]
+
+
+def test_a_head_is_offered_to_a_parser_twice_at_most() -> None:
+    """Whatever the parser says of it: a head that is an offer to it also without its offer must not go round."""
+    heads: list[bytes] = []
+
+    class Counting(Collector):
+        def head(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> None:
+            heads.append(method)
+
+    incoming = Incoming(Counting(), body_limit=1000)
+    incoming.feed(post("/predict", b"body", "Connection: Upgrade", "Upgrade: h2c") * 3)
+    assert len(heads) == 6

@@ -164,7 +164,7 @@ def test_random_paths_do_not_fill_the_memory() -> None:
     router = Router()
     for number in range(5000):
         router.find(f"/models/{number}/predict")
-    assert len(router._known) == 1024
+    assert len(router._known) <= 1024
 
 
 def test_every_route_is_described_and_nothing_else() -> None:

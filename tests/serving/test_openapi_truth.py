@@ -6,10 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from serving_doubles import serving
+
+from model_versions import TOLERANCE, ModelVersions
+from predictor_worker import TOKEN, PredictorWorker
 
 pytestmark = pytest.mark.heavy
 CHECKS = (
@@ -22,10 +26,14 @@ CHECKS = (
 )
 
 
-def test_no_answer_is_outside_the_description(tmp_path: Path) -> None:
+def test_no_answer_is_outside_the_description(
+    versions: ModelVersions, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Of a worker with a real model, which asks for a token; and it still predicts rightly afterwards."""
     run = "from schemathesis.cli import schemathesis; schemathesis()"
-    with serving(tmp_path) as server:
+    with PredictorWorker(tmp_path / "worker", versions.path, public=True, limits={"timeout": 30.0}) as server:
         options = ["--max-examples", "15", "--seed", "1", "--phases", "examples,coverage,fuzzing"]
+        options += ["--header", f"Authorization: Bearer {TOKEN}"]
         options += ["--checks", ",".join(CHECKS), "--generation-database", "none"]
         result = subprocess.run(
             [sys.executable, "-c", run, "run", f"{server.url}/openapi.json", *options],
@@ -37,4 +45,7 @@ def test_no_answer_is_outside_the_description(tmp_path: Path) -> None:
         )
         assert result.returncode == 0, result.stdout + result.stderr
         tested = re.search(r"(\d+) (?:test cases )?generated", result.stdout)
-        print(tested[0] if tested else result.stdout[-500:])
+        assert tested, result.stdout[-500:]
+        record_property("hostile clients", {"described": int(tested[1])})
+        found = server.predict(versions.instances[:5])
+        np.testing.assert_allclose(found, versions.expected(1)[:5], rtol=0, atol=TOLERANCE)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
+from raw_http import Talk, get
 from serving_doubles import BODY, PROBABILITY, serving
 
 from clickline.errors import JobError
+from clickline.serve.admission import EvictingPool, client_network
 from clickline.serve.guarding import Guard, tls_context
 
 TOKEN = b"a token for tests only"
@@ -138,3 +141,53 @@ def test_certificates_that_cannot_be_used_are_an_error_with_their_name(tmp_path:
         tls_context(
             certificate=certificates / "server.pem", key=certificates / "server.key", clients=tmp_path / "empty.pem"
         )
+
+
+def test_who_shows_the_token_has_its_own_limit_and_is_told_when_that_is_reached(tmp_path: Path) -> None:
+    limits = {"connections": 2, "unauthenticated": 4}
+    shown = f"Authorization: Bearer {TOKEN.decode()}"
+    with serving(tmp_path, guard=public(), limits=limits) as server, ExitStack() as stack:
+        talks = [Talk(stack.enter_context(server.connect())) for _ in range(3)]
+        for talk, status in zip(talks, (200, 200, 429), strict=True):
+            talk.send(get("/v2", shown))
+            assert talk.read().status == status
+        for _ in range(20):  # without it, as many as like; of them the newest are kept
+            stack.enter_context(server.connect())
+        for talk in talks[:2]:
+            talk.send(get("/v2", shown))
+            assert talk.read().status == 200
+
+
+def test_tls_handshakes_that_stand_still_do_not_keep_others_out(tmp_path: Path, certificates: Path) -> None:
+    tls = server_side(certificates, clients=False)
+    with serving(tmp_path, tls=tls, limits={"unauthenticated": 4}) as server, ExitStack() as stack:
+        silent = [stack.enter_context(server.connect()) for _ in range(40)]
+        with httpx.Client(base_url=server.url, trust_env=False, verify=trusting(certificates), timeout=20) as client:
+            assert client.post("/predict", content=BODY).json()["predictions"] == [PROBABILITY]
+        assert Talk(silent[0]).ended()
+
+
+@pytest.mark.parametrize(
+    ("peer", "network"),
+    [
+        (("10.0.0.5", 4711), "10.0.0.5"),
+        (("::ffff:10.0.0.5", 4711, 0, 0), "10.0.0.5"),
+        (("2001:db8::1", 4711, 0, 0), "20010db800000000"),
+        (("2001:db8::ffff:0:0:1", 4711, 0, 0), "20010db800000000"),
+        (("fe80::1%eth0", 4711, 0, 2), "fe80000000000000"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_shares_are_by_address_or_network(peer: object, network: str) -> None:
+    assert client_network(peer) == network
+
+
+def test_the_address_that_has_the_most_connections_loses_its_oldest() -> None:
+    pool: EvictingPool[int] = EvictingPool(4)
+    assert [pool.add(number, "crowd") for number in range(3)] == [None, None, None]
+    assert pool.add(10, "one") is None
+    assert pool.add(11, "one") == 0
+    pool.discard(1)
+    assert [pool.add(12, "two"), pool.add(13, "two")] == [None, 10]
+    assert (len(pool), 10 in pool, 13 in pool) == (4, False, True)

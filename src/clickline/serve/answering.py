@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from clickline.serve import metrics, openapi, pages
 from clickline.serve.access_logs import AccessLog
+from clickline.serve.admission import ByteBudget
 from clickline.serve.exchanges import Exchange, Found
+from clickline.serve.failure_logs import log_failure
 from clickline.serve.forms import FORMS, Form
-from clickline.serve.guarding import Guard
+from clickline.serve.guarding import Guard, shows_token
 from clickline.serve.inference_v2 import model_metadata, server_metadata
-from clickline.serve.messages import HTML, Headers, Response, error_response, json_response
+from clickline.serve.messages import HTML, Response, error_response, json_response
 from clickline.serve.requests import Counting, RequestError, refuse
 from clickline.serve.routes import Place, Route, Router
 
@@ -50,6 +52,7 @@ class Service:
         directory: Path,
         most_rows: int,
         body_limit: int,
+        budget: ByteBudget,
         sticky: bool = False,
         access_share: float = 0.0,
         on_connections: Callable[[int], None] = lambda _: None,
@@ -57,6 +60,7 @@ class Service:
         """`directory` holds the counts of all workers. `sticky`: some split looks at the key of a request."""
         self._predictor, self._counts, self._guard, self._directory = predictor, counts, guard, directory
         self._most_rows, self._body_limit, self._sticky = most_rows, body_limit, sticky
+        self._budget = budget
         self._access = AccessLog(access_share)
         self._on_connections = on_connections
         self._router = Router()
@@ -79,6 +83,16 @@ class Service:
 
     # --- what the front calls ---
 
+    def authorised(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> bool:
+        """Whether a head shows the token; False for health, which needs none but then may have no body either."""
+        token = self._guard.token
+        if token is None or shows_token(headers.get(b"authorization", b""), token):
+            return True
+        if not has_body and self._is_open(method, url):
+            return False
+        # What is not there is nobody's business either.
+        raise refuse("unauthorised", "This needs the server's token: Authorization: Bearer …")
+
     def handle(self, exchange: Exchange) -> None:
         """Answer, or see to it that somebody does. Never raises."""
         request = exchange.request
@@ -87,14 +101,8 @@ class Service:
             if request.path == "*" and request.method == "OPTIONS":
                 exchange.finish(Response(204, headers=((b"Allow", b"GET, HEAD, POST, OPTIONS"),)))
                 return
-            try:
-                place = self._router.find(request.path)
-            except RequestError:
-                self._guard.check(request)  # what is not there is nobody's business either
-                raise
+            place = self._router.find(request.path)
             route = place.route
-            if not route.open:
-                self._guard.check(request)
             if request.method == "POST" and route.method == "POST":
                 self._predict(exchange, place, FORMS[route.endpoint])
             elif route.method == "GET" and request.method in ("GET", "HEAD"):
@@ -108,6 +116,8 @@ class Service:
 
     def resolve(self, exchange: Exchange, found: Found) -> None:
         """The predictor has called back. Never raises."""
+        if exchange.response is not None:
+            return
         if isinstance(found, RequestError):
             self._fail(exchange, found)
             return
@@ -138,6 +148,10 @@ class Service:
             self._counts.count("clickline_connections_total")
         self._on_connections(connections)
 
+    def evicted(self) -> None:
+        """A connection that had not shown the token had to make room for another."""
+        self._counts.count("clickline_failures_total", 1.0, "evicted")
+
     # --- predictions ---
 
     def _predict(self, exchange: Exchange, place: Place, form: Form) -> None:
@@ -146,6 +160,8 @@ class Service:
         exchange.form = form
         self._counts.count("clickline_requests_total", 1.0, form.protocol)
         body = request.body(limit=self._body_limit)
+        if len(body) > exchange.held:  # it was compressed
+            exchange.hold(len(body) - exchange.held)
         asked = exchange.asked = form.open(body, request)
         key = form.key(asked) if self._sticky else None
         chosen = self._predictor.choose(place.model, version=place.version, key=key)
@@ -158,13 +174,22 @@ class Service:
 
     def _fail(self, exchange: Exchange, error: Exception) -> None:
         if not isinstance(error, RequestError):
-            log.error("a request failed", exc_info=error)
+            log_failure(log, "a request failed", error)
             error = refuse("internal", "The server failed at this; its log says where.")
         self._counts.count("clickline_failures_total", 1.0, error.reason)
         form = exchange.form
-        exchange.finish(_error_of(error) if form is None else form.failure(error, exchange.asked))
+        exchange.finish(error_response(error) if form is None else form.failure(error, exchange.asked))
 
     # --- everything else ---
+
+    def _is_open(self, method: bytes, url: bytes) -> bool:
+        path = url.partition(b"?")[0].decode("latin-1")
+        if path == "*":
+            return method == b"OPTIONS"
+        try:
+            return self._router.find(path).route.open
+        except RequestError:
+            return False
 
     def _wrong_method(self, exchange: Exchange, route: Route) -> None:
         request = exchange.request
@@ -205,11 +230,7 @@ class Service:
             "pid": os.getpid(),
             "since": self._since,
             "connections": self._connections,
+            "body_bytes": self._budget.used,
             "draining": self.draining,
         }
         return json_response({**self._predictor.status(), "worker": own})
-
-
-def _error_of(error: RequestError) -> Response:
-    more: Headers = ((b"WWW-Authenticate", b"Bearer"),) if error.reason == "unauthorised" else ()
-    return error_response(error, headers=more)

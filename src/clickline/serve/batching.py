@@ -23,6 +23,7 @@ from time import perf_counter
 from clickline.data.batch import join
 from clickline.errors import ClicklineError
 from clickline.serve.configuring import Limits
+from clickline.serve.failure_logs import log_failure
 from clickline.serve.items import Item, move
 from clickline.serve.requests import Answer, Counting, NoCounts, RequestError, refuse
 from clickline.serve.sources import VersionGoneError
@@ -126,8 +127,8 @@ class Batcher:
     def _compute(self, group: list[Item]) -> None:
         try:
             self._run(group)
-        except Exception:  # a bug; who waits must hear of it, and the thread must live
-            _log.exception("a batch failed")
+        except Exception as error:  # a bug; who waits must hear of it, and the thread must live
+            log_failure(_log, "a batch failed", error)
             for item in group:
                 self._finish(item, refuse("internal", "the prediction failed"))
 
@@ -208,7 +209,7 @@ class Batcher:
                     self._answer([item])
                 return
             if not isinstance(error, ClicklineError):
-                _log.exception("a prediction failed")
+                log_failure(_log, "a prediction failed", error)
             self._finish(group[0], refuse("internal", f"the prediction failed: {error}"))
             return
         self._counts.observe("clickline_batch_rows", len(batch))
@@ -230,7 +231,7 @@ class Batcher:
             except RequestError as error:
                 self._finish(item, error)
             except Exception as error:
-                _log.exception("a request could not be read again")
+                log_failure(_log, "a request could not be read again", error)
                 self._finish(item, refuse("internal", f"the request could not be read again: {error}"))
         while moved:
             same = [item for item in moved if item.loaded is moved[0].loaded]
@@ -247,8 +248,8 @@ class Batcher:
         item.told = True
         try:
             item.done(result)
-        except Exception:
-            _log.exception("whoever asked could not be told")
+        except Exception as error:
+            log_failure(_log, "whoever asked could not be told", error)
         with self._lock:
             self._open -= 1
             if not self._open:

@@ -107,6 +107,11 @@ class Limits(Section):
     timeout: Seconds = 1.0
     """A request that has waited for so long is not computed any more."""
     connections: Annotated[int, Field(ge=1, le=1 << 20)] = 1024
+    unauthenticated: Annotated[int, Field(ge=1, le=1 << 20)] = 128
+    """Connections beside these that have not shown the token yet, where one is needed, or are in a TLS handshake. A new
+    one takes the place of the oldest of the address that has the most."""
+    bodies: Annotated[int, Field(ge=1, le=1 << 40)] = 256 << 20
+    """Bytes of all requests under way over HTTP; one more is refused as overloaded. Never less than `body`."""
 
 
 class Tls(Section):

@@ -1,6 +1,7 @@
 """One connection: bytes to requests, responses to bytes, in the order of the requests.
 
 A client is trusted with nothing: slow ones are given up, and who does not read its answers is not read from either.
+The token is looked at when the head of a request is there; without it, nothing that follows is read.
 Requests may come before the answers to earlier ones; some of them are worked on at once, the others wait, and while any
 wait, nothing more is read.
 
@@ -12,17 +13,20 @@ reset the connection, and the client would never see the answer.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from contextlib import suppress
 from math import inf
 from typing import cast
 
 from clickline.serve.exchanges import Exchange
+from clickline.serve.failure_logs import log_failure
 from clickline.serve.fronts import Front
 from clickline.serve.messages import CONTINUE, Request, Response, error_response, render
 from clickline.serve.parsing import Incoming
 from clickline.serve.requests import RequestError, refuse
 
+log = logging.getLogger("clickline.serve")
 AT_ONCE = 16
 """Requests of one connection that are worked on at the same time."""
 _WRITTEN_AHEAD = 256 << 10
@@ -39,7 +43,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[Exchange] = deque()
         self._first = b""
         self._spoken = self._deaf = self._secure = self._eof = self._ending = self._relayed = False
-        self._full = self._paused = self._starting = self._owes_continue = False
+        self._full = self._paused = self._starting = self._owes_continue = self._authenticated = False
+        self._held = 0
         self.deadline = inf
 
     # --- the transport's ---
@@ -49,15 +54,13 @@ class Connection(asyncio.Protocol):
         made.set_write_buffer_limits(high=_WRITTEN_AHEAD)
         self._secure = made.get_extra_info("ssl_object") is not None
         self.deadline = self._front.now() + self._front.timing.head
-        if not self._front.admit(self):
-            message = f"There are {self._front.most} connections already; try again, or use one for several requests."
-            self._refuse(refuse("overloaded", message, 1.0))
+        if not self._front.admit(self, made.get_extra_info("peername")):
+            self._refuse(self._front.full())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._ending = True
-        self._running.clear()
-        self._waiting.clear()
+        self._drop_requests()
         self._front.forget(self)
 
     def eof_received(self) -> bool:
@@ -92,6 +95,9 @@ class Connection(asyncio.Protocol):
             self._incoming.feed(data)
         except RequestError as error:
             self._refuse(error)
+        except Exception as error:
+            log_failure(log, "a connection failed", error)
+            self._refuse(refuse("internal", "The server failed at this; its log says where."))
         if self._waiting:
             self._look_after_reading()
 
@@ -110,13 +116,30 @@ class Connection(asyncio.Protocol):
             seconds = inf if self._running or self._waiting else timing.idle
         self.deadline = self._front.now() + seconds
 
+    def head(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> None:
+        authorised = self._front.authorised
+        if authorised is None or not authorised(method, url, headers, has_body=has_body) or self._authenticated:
+            return
+        self._authenticated = True
+        if not self._front.authenticated(self):
+            raise self._front.full()
+
+    def reserve(self, size: int) -> None:
+        self._front.budget.take(size)
+        self._held += size
+
     def told_to_expect(self) -> None:
         self._owes_continue = True
         self._pay_continue()
 
     def complete(self, request: Request) -> None:
         self._owes_continue = False
-        self._waiting.append(Exchange(request, connection=self, mailbox=self._front.mailbox))
+        front, held, self._held = self._front, self._held, 0
+        exchange = Exchange(request, connection=self, mailbox=front.mailbox, budget=front.budget, held=held)
+        if self._ending:
+            exchange.let_go()
+            return
+        self._waiting.append(exchange)
         self._start_more()
 
     # --- answers ---
@@ -169,13 +192,17 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: RequestError) -> None:
         """Say so, after the answers that are still due, and understand nothing more."""
+        front = self._front
         self._deaf = True
-        self._incoming.begun = False
-        self._front.refused(error)
-        exchange = Exchange(None, connection=self, mailbox=self._front.mailbox)
+        self._incoming = Incoming(self, body_limit=0)  # what has come of the request is not kept
+        front.budget.release(self._held)
+        self._held = 0
+        front.refused(error)
+        exchange = Exchange(None, connection=self, mailbox=front.mailbox, budget=front.budget)
         exchange.response = error_response(error)
         self._waiting.append(exchange)
         self._start_more()
+        self.moved_on()
 
     # --- the end ---
 
@@ -183,19 +210,19 @@ class Connection(asyncio.Protocol):
         """The deadline has passed."""
         if self._transport is None:
             return
-        if self._ending or self._full:
+        if self._ending or self._full or self._relayed:
             self._transport.abort()
         elif self._incoming.begun:
             part = "head" if self._incoming.in_head else "body"
             self._refuse(RequestError(f"The {part} took too long to come.", reason="timeout", status=408))
         else:
-            self._transport.close()
+            self._end(linger=False)
 
     def close_if_idle(self) -> None:
         """For the end of the server: requests under way are finished first."""
         busy = self._incoming.begun or self._running or self._waiting or self._ending
         if self._transport is not None and not busy and not self._relayed:  # gRPC ends its connections itself
-            self._transport.close()
+            self._end(linger=False)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -203,10 +230,10 @@ class Connection(asyncio.Protocol):
 
     def _end(self, *, linger: bool) -> None:
         self._ending = self._deaf = True
-        self._waiting.clear()
-        self._running.clear()
+        self._drop_requests()
         assert self._transport is not None  # noqa: S101
         if not linger or self._eof or self._transport.is_closing():
+            self.deadline = self._front.now() + self._front.timing.writing  # for who does not read the last answer
             self._transport.close()
             return
         if self._transport.can_write_eof():
@@ -214,6 +241,14 @@ class Connection(asyncio.Protocol):
                 self._transport.write_eof()
         self.deadline = self._front.now() + self._front.timing.linger
         self._look_after_reading()
+
+    def _drop_requests(self) -> None:
+        """Nobody waits for the answers any more. Those that are worked on keep their bytes until they are there."""
+        self._running.clear()
+        while self._waiting:
+            self._waiting.popleft().let_go()
+        self._front.budget.release(self._held)
+        self._held = 0
 
     # --- the rest ---
 
@@ -238,6 +273,5 @@ class Connection(asyncio.Protocol):
     def _hand_over(self, data: bytes) -> None:
         assert self._transport is not None  # noqa: S101
         self._deaf = self._relayed = True
-        self.deadline = inf
         if not self._front.relay(self, self._transport, data):
             self._transport.close()

@@ -14,6 +14,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Protocol
 
+from clickline.serve.admission import ByteBudget
 from clickline.serve.forms import Asked, Form
 from clickline.serve.messages import Request, Response
 from clickline.serve.requests import Answer, RequestError
@@ -30,13 +31,20 @@ class Answerable(Protocol):
 class Exchange:
     """One request on its way. Most of it is there so that whoever answers last knows what was asked first."""
 
-    __slots__ = ("asked", "connection", "form", "mailbox", "request", "response", "rows", "started", "version")
+    __slots__ = (
+        *("asked", "budget", "connection", "form", "held", "mailbox", "request", "response"),
+        *("rows", "started", "version"),
+    )
 
-    def __init__(self, request: Request | None, *, connection: Answerable, mailbox: Mailbox) -> None:
+    def __init__(
+        self, request: Request | None, *, connection: Answerable, mailbox: Mailbox, budget: ByteBudget, held: int = 0
+    ) -> None:
         self.request = request
         """None for what could not be read as one; it has a response from the start."""
         self.response: Response | None = None
         self.connection, self.mailbox = connection, mailbox
+        self.budget, self.held = budget, held
+        """Bytes that its body takes of the budget, until the answer is there."""
         self.started = perf_counter()
         self.form: Form | None = None
         """In which a prediction is asked for; None for everything else."""
@@ -47,7 +55,21 @@ class Exchange:
         """The answer is there. The first one counts."""
         if self.response is None:
             self.response = response
+            self.let_go()
             self.connection.answered()
+
+    def hold(self, size: int) -> None:
+        """So many bytes more are kept for it. Raises RequestError if there is no room."""
+        self.budget.take(size)
+        self.held += size
+
+    def let_go(self) -> None:
+        """Its body is not needed any more."""
+        self.budget.release(self.held)
+        self.held = 0
+        self.asked = None
+        if self.request is not None:
+            self.request.drop_body()
 
     def done(self, found: Found) -> None:
         """The prediction is there, or why there is none. Any thread."""

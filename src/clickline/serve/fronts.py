@@ -10,9 +10,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from clickline.serve.admission import ByteBudget, EvictingPool, client_network
 from clickline.serve.exchanges import Exchange, Found, Mailbox
 from clickline.serve.messages import Clock, Response
-from clickline.serve.requests import RequestError
+from clickline.serve.requests import RequestError, refuse
 from clickline.serve.wakefulness import Wakefulness
 
 LOOK_EVERY = 0.2
@@ -23,17 +24,20 @@ class Timing:
     """Seconds."""
 
     head: float = 10.0
-    """From a request's first byte to the end of its headers; also until a new connection says anything."""
+    """From a request's first byte to the end of its headers; also until a new connection says anything, and until one
+    that speaks HTTP/2 makes its first call."""
     body: float = 30.0
     """From there to its last byte."""
     idle: float = 75.0
-    """Between an answer and the next request."""
+    """Between an answer and the next request, or call."""
     writing: float = 30.0
     """A client that does not read its answers."""
     linger: float = 2.0
     """What still comes after a refusal is read for so long, so that the client can read the refusal."""
     handshake: float = 10.0
     """TLS."""
+    age: float = 3600.0
+    """A connection that speaks HTTP/2 is asked to begin anew after so long; it may finish its calls first."""
 
 
 class Guest(Protocol):
@@ -49,11 +53,15 @@ class Guest(Protocol):
 class Answering(Protocol):
     """Who answers requests."""
 
+    def authorised(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> bool:
+        """Whether a head shows the token; False: it needs none. Raises RequestError for all others."""
+
     def handle(self, exchange: Exchange) -> None: ...
     def resolve(self, exchange: Exchange, found: Found) -> None: ...
     def sent(self, exchange: Exchange, response: Response) -> None: ...
     def refused(self, error: RequestError) -> None: ...
     def connected(self, connections: int, *, new: bool) -> None: ...
+    def evicted(self) -> None: ...
 
 
 class Relaying(Protocol):
@@ -72,30 +80,56 @@ class Front:
         loop: asyncio.AbstractEventLoop,
         body_limit: int,
         most: int,
+        unauthenticated: int | None,
+        budget: ByteBudget,
         timing: Timing,
         awake: float = 0.0,
         relaying: Relaying | None = None,
     ) -> None:
-        """`awake`: seconds after an answer during which the loop polls for what comes next instead of sleeping."""
+        """`most` connections are kept, and so many `unauthenticated` ones beside them; None: nobody has to show a
+        token. `awake`: seconds after an answer during which the loop polls for what comes next instead of sleeping."""
         self._service, self._loop, self._relaying = service, loop, relaying
         self.body_limit, self.most, self.timing = body_limit, most, timing
+        self.budget = budget
+        self.authorised = None if unauthenticated is None else service.authorised
+        """None if nobody has to show anything."""
         self.refused = service.refused
         self.now = loop.time
         self.clock = Clock()
         self.mailbox = Mailbox(loop=loop, resolve=service.resolve)
         self._wakefulness = Wakefulness(loop, seconds=awake)
         self.guests: set[Guest] = set()
+        self._known: set[Guest] = set()
+        self._strangers: EvictingPool[Guest] = EvictingPool(unauthenticated or 0)
         self.draining = False
         self._ticks = 0
 
-    def admit(self, guest: Guest) -> bool:
-        """A new connection; whether there is room for it."""
+    def admit(self, guest: Guest, peer: object) -> bool:
+        """A new connection, from an address; whether there is room for it."""
         self.guests.add(guest)
         self._service.connected(len(self.guests), new=True)
-        return len(self.guests) <= self.most
+        if self.authorised is None:
+            return len(self.guests) <= self.most
+        evicted = self._strangers.add(guest, client_network(peer))
+        if evicted is not None:
+            self._service.evicted()
+            evicted.abort()
+        return True
+
+    def authenticated(self, guest: Guest) -> bool:
+        """It has shown the token for the first time; whether there is room for it."""
+        self._strangers.discard(guest)
+        self._known.add(guest)  # not all others: some have been given up and are not gone yet
+        return len(self._known) <= self.most
+
+    def full(self) -> RequestError:
+        message = f"There are {self.most} connections already; try again, or use one for several requests."
+        return refuse("overloaded", message, 1.0)
 
     def forget(self, guest: Guest) -> None:
         self.guests.discard(guest)
+        self._known.discard(guest)
+        self._strangers.discard(guest)
         self._service.connected(len(self.guests), new=False)
 
     def relay(self, guest: Guest, transport: asyncio.Transport, first: bytes) -> bool:

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from clickline.cube.loopbacks import is_loopback
 from clickline.errors import JobError
-from clickline.serve.messages import Request
-from clickline.serve.requests import refuse
 
 
 class Guard:
-    """Knows whether a request may be answered."""
+    """Knows whether a token has to be shown."""
 
     def __init__(self, *, host: str, token: bytes | None, certificates: bool) -> None:
         """`certificates`: only clients with a certificate of ours get through; they need no token."""
@@ -30,13 +28,11 @@ class Guard:
         self.token = token if public and not certificates else None
         """What has to be shown; None: nothing."""
 
-    def check(self, request: Request) -> None:
-        """Raises RequestError if the token is needed and not there."""
-        if self.token is None:
-            return
-        kind, _, given = request.headers.get(b"authorization", b"").partition(b" ")
-        if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
-            raise refuse("unauthorised", "This needs the server's token: Authorization: Bearer …")
+
+def shows_token(authorization: bytes, token: bytes) -> bool:
+    """Whether a header, or gRPC's metadata, is `Bearer` and the token. Takes as long whatever is wrong with it."""
+    kind, _, given = authorization.partition(b" ")
+    return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
 def tls_context(*, certificate: str | Path, key: str | Path, clients: str | Path | None) -> ssl.SSLContext:

@@ -63,6 +63,9 @@ class Request:
             )
         return unzipped(self._body, limit=limit)
 
+    def drop_body(self) -> None:
+        self._body = b""
+
 
 class Response:
     """What to answer."""
@@ -98,6 +101,8 @@ def json_response(value: Any, *, status: int = 200, headers: Headers = ()) -> Re
 def error_response(error: RequestError, *, headers: Headers = ()) -> Response:
     """An error as everybody but the older shapes gets it."""
     body = encode_json({"error": str(error), "reason": error.reason})
+    if error.status == 401:
+        headers = ((b"WWW-Authenticate", b"Bearer"), *headers)
     return Response(error.status, body, headers=retry_headers(error) + headers)
 
 

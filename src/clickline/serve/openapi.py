@@ -22,14 +22,15 @@ ERRORS = {
     414: "The URL is too long.",
     415: "The body is packed in a way that is not understood.",
     417: "Only 100-continue can be expected.",
-    429: "Too many requests wait already, or there are too many connections; `Retry-After` says when to try again.",
+    429: "Too many requests, connections or bytes are under way; `Retry-After` says when to try again.",
     431: "The headers are too large.",
     500: "A bug; the server's log has more.",
+    501: "CONNECT, or a body that is packed and chunked.",
     503: "No version is complete yet, rows cannot be read, or the server is about to end.",
     504: "The request had to wait too long and was not computed.",
     505: "Another version of HTTP than 1.0 and 1.1.",
 }
-_ALWAYS = (400, 401, 405, 408, 413, 414, 417, 429, 431, 500, 505)
+_ALWAYS = (400, 401, 405, 408, 413, 414, 417, 429, 431, 500, 501, 505)
 _OF_PREDICTIONS = (404, 415, 503, 504)
 _VERSION = {
     "name": "version",

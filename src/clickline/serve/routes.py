@@ -79,8 +79,9 @@ class Router:
         found = self._known.get(path)
         if found is None:
             found = self._look_up(path)
-            if len(self._known) < _REMEMBERED:
-                self._known[path] = found
+            if len(self._known) >= _REMEMBERED:  # whoever filled it with names must not slow down the others
+                self._known.clear()
+            self._known[path] = found
         return found
 
     def _look_up(self, path: str) -> Place:

@@ -181,7 +181,13 @@ SCHEMAS: Json = {
             "default": {"type": ["string", "null"]},
             "models": {"type": "object", "additionalProperties": {"type": "object"}},
             "worker": _object(
-                {"pid": _WHOLE, "since": _NUMBER, "connections": _WHOLE, "draining": {"type": "boolean"}},
+                {
+                    "pid": _WHOLE,
+                    "since": _NUMBER,
+                    "connections": _WHOLE,
+                    "body_bytes": _WHOLE,
+                    "draining": {"type": "boolean"},
+                },
                 text="The worker that answers; the others are much alike.",
             ),
         },

@@ -26,6 +26,7 @@ import uvloop
 
 from clickline.heartbeat import BEAT_EVERY
 from clickline.serve.accepting import Acceptor, Balance
+from clickline.serve.admission import ByteBudget
 from clickline.serve.answering import Service
 from clickline.serve.connections import Connection
 from clickline.serve.counting import Counts
@@ -114,6 +115,8 @@ class Worker:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     loop.add_signal_handler(number, self._be_told)
         limits = self._config.limits
+        budget = ByteBudget(max(limits.bodies, limits.body))
+        unauthenticated = None if self._guard.token is None else limits.unauthenticated
         service = Service(
             self._predictor,
             counts=self._counts,
@@ -121,26 +124,31 @@ class Worker:
             directory=self._directory,
             most_rows=limits.rows,
             body_limit=limits.body,
+            budget=budget,
             sticky=any(split.sticky for split in self._config.splits.values()),
             access_share=self._config.access_log,
             on_connections=self._balance.tell,
         )
-        grpc = self._start_grpc()
+        relays = Relays(self._socket, loop=loop)
+        grpc = self._start_grpc(relays)
         front = Front(
             service,
             loop=loop,
             body_limit=limits.body,
             most=limits.connections,
+            unauthenticated=unauthenticated,
+            budget=budget,
             timing=self._timing,
             awake=self._config.awake,
-            relaying=None if grpc is None else Relays(self._socket),
+            relaying=None if grpc is None else relays,
         )
         acceptor = Acceptor(
             self._listener,
             loop=loop,
             make=lambda: Connection(front),
             connections=lambda: len(front.guests),
-            most=limits.connections,
+            most=limits.connections + (unauthenticated or 0),
+            handshakes=limits.unauthenticated,
             balance=self._balance,
             tls=self._tls,
             timing=self._timing,
@@ -206,7 +214,7 @@ class Worker:
     def _socket(self) -> Path:
         return self._directory / f"grpc.{self._rank}.sock"
 
-    def _start_grpc(self) -> Any:
+    def _start_grpc(self, relays: Relays) -> Any:
         if not self._config.grpc:
             return None
         from clickline.serve.grpc_service import start_grpc
@@ -217,7 +225,9 @@ class Worker:
             str(self._socket),
             token=self._guard.token,
             limits=self._config.limits,
+            timing=self._timing,
             counts=self._counts,
+            on_authenticated=relays.authenticated,
         )
 
 
