@@ -5,6 +5,7 @@
 // - A sequence number is executed at most once; who sends the last one again gets the response of its execution, after
 //   waiting for it if it is still going on. A lower one is an error.
 // - A request that gave up before it did anything (its client was gone while it waited) counts as never begun.
+// - After fence(client) nothing of that client is begun, and what had begun is over, unless it takes more than a second.
 // - sequences() names the last finished one, so it can be saved together with what the requests changed.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -31,6 +33,11 @@ struct Response {
 };
 
 struct AlreadyDone : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Of a client whose place another process has taken.
+struct Fenced : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -78,6 +85,7 @@ class ExactlyOnce {
     std::unique_lock lock(mutex_);
     std::shared_ptr<Entry> entry;
     for (;;) {
+      check_fence(client);
       auto &found = entries_[{client, lane}];
       if (!found) found = std::make_shared<Entry>();
       entry = found;
@@ -124,6 +132,25 @@ class ExactlyOnce {
     std::erase_if(entries_, [&](const auto &item) { return item.first.first == client; });
   }
 
+  // For good: client numbers are not used again.
+  void fence(uint64_t client) {
+    std::unique_lock lock(mutex_);
+    fenced_.insert(client);
+    auto running = [&] {
+      for (auto item = entries_.lower_bound({client, 0}); item != entries_.end() && item->first.first == client; ++item)
+        if (item->second->running) return true;
+      return false;
+    };
+    finished_.wait_for(lock, std::chrono::seconds(1), [&] { return !running(); });
+    std::erase_if(entries_, [&](const auto &item) { return item.first.first == client; });
+  }
+
+  // For requests that wait after they have begun, such as for tables that are shut. Throws Fenced.
+  void check(uint64_t client) const {
+    std::lock_guard lock(mutex_);
+    check_fence(client);
+  }
+
   Counts counts() const {
     std::lock_guard lock(mutex_);
     return counts_;
@@ -139,9 +166,15 @@ class ExactlyOnce {
     finished_.notify_all();
   }
 
+  void check_fence(uint64_t client) const {
+    if (fenced_.contains(client))
+      throw Fenced("client " + std::to_string(client) + " was replaced by another process of its name");
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable finished_;
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Entry>> entries_;
+  std::set<uint64_t> fenced_;
   Counts counts_;
 };
 

@@ -29,6 +29,9 @@ enum class Width : uint8_t { Fp32 = 0, Fp16 = 1, Bf16 = 2 };
 inline size_t bytes_of(Width width) { return width == Width::Fp32 ? 4 : 2; }
 
 // A header that is sound but announces more than we take: the same frame would be refused again.
+// The code word of an ERROR that tells a client that it was replaced.
+inline constexpr const char *kReplaced = "replaced: ";
+
 struct TooLarge : PeerFailure {
   using PeerFailure::PeerFailure;
 };

@@ -46,6 +46,10 @@ struct Cancelled : std::runtime_error {
 struct PeerFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// The server takes nothing from this client any more: another process has its place.
+struct PeerReplaced : PeerFailure {
+  using PeerFailure::PeerFailure;
+};
 
 class Descriptor {
  public:

@@ -73,12 +73,12 @@ void Lane::close() {
   for (const auto &link : links_) drop(*link);
 }
 
-void Lane::set_address(size_t server, const std::string &address) {
+void Lane::set_address(size_t server, const std::string &address, bool reconnect) {
   if (server >= links_.size())
     throw std::invalid_argument("server must be 0 to " + std::to_string(links_.size() - 1) + " but got " +
                                 std::to_string(server));
   std::lock_guard lock(address_mutex_);
-  if (std::exchange(links_[server]->address, address) == address) return;
+  if (std::exchange(links_[server]->address, address) == address && !reconnect) return;
   links_[server]->moved = true;
   wake_.set();
 }
@@ -135,6 +135,11 @@ void Lane::send(Request &request, double deadline) {
 void Lane::receive(Request &request) {
   Link &link = *request.link;
   current_ = &link;
+  // A reply that was there before anybody had to wait for it may be that of a server which was replaced.
+  auto check_moved = [&] {
+    if (link.moved) throw ConnectionLost("the server has moved");
+  };
+  check_moved();
   const FrameHeader header = [&] {
     try {
       return receive_header(link.channel, config_.max_frame, request.deadline);
@@ -144,11 +149,13 @@ void Lane::receive(Request &request) {
   }();
   if (header.kind == Kind::Error && (header.number == request.number || !header.number)) {
     const std::string text(receive_payload(link.channel, header, *request.buffer, request.deadline));
+    if (text.starts_with(kReplaced)) throw PeerReplaced(describe(link) + ": " + text);
     throw PeerFailure(describe(link) + ": " + text);
   }
   if (header.kind != Kind::Reply || header.number != request.number) throw Garbled("that was no reply to this request");
   if (request.places.empty()) {
     receive_payload(link.channel, header, *request.buffer, request.deadline);
+    check_moved();
     return;
   }
   uint64_t room = 0;
@@ -156,6 +163,7 @@ void Lane::receive(Request &request) {
   if (header.length != room)
     throw Garbled("a reply of " + std::to_string(header.length) + " bytes instead of " + std::to_string(room));
   receive_payload(link.channel, header, request.places, request.deadline);
+  check_moved();
 }
 
 // Notes a failed try; throws if it was the last.
@@ -219,7 +227,7 @@ void Lane::exchange(std::span<Request> requests, double deadline) {
     for (Request &request : requests)
       if (!request.settled) drop(*request.link);
   };
-  std::string first_error;
+  std::exception_ptr first_error;
   try {
     stop_if_asked();
     for (Request &request : requests) {
@@ -245,7 +253,7 @@ void Lane::exchange(std::span<Request> requests, double deadline) {
         if (!final) throw;
         request.settled = dynamic_cast<const TooLarge *>(&error) == nullptr;
         if (!request.settled) drop(*request.link);
-        if (first_error.empty()) first_error = error.what();
+        if (!first_error) first_error = std::current_exception();
       }
     }
   } catch (const Cancelled &error) {
@@ -260,7 +268,7 @@ void Lane::exchange(std::span<Request> requests, double deadline) {
     counts.bytes_sent += std::exchange(request.link->channel.bytes_sent, 0);
     counts.bytes_received += std::exchange(request.link->channel.bytes_received, 0);
   }
-  if (!first_error.empty()) throw PeerFailure(first_error);
+  if (first_error) std::rethrow_exception(first_error);
 }
 
 }  // namespace clickline

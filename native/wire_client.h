@@ -67,7 +67,8 @@ class Lane {
   // for sequence, count and based_on.
   void push(PushHead head, const PushArrays &arrays, std::span<const uint64_t> based_on);
 
-  void set_address(size_t server, const std::string &address);
+  // With `reconnect` a connection is given up even if the address is the same: another process answers there now.
+  void set_address(size_t server, const std::string &address, bool reconnect = false);
   void cancel();
   void close();
 

@@ -10,6 +10,7 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
   const std::function<void()> still_wanted = [&] {
     watch_.check();
     if (connection.channel.gone()) throw ConnectionLost("the client is gone");
+    once.check(connection.peer.client);
   };
   const Kind kind = header.kind;
   if (kind != Kind::Call && kind != Kind::Pull && kind != Kind::Push && !(kind == Kind::Get && getter_))
@@ -36,6 +37,8 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
     }
   } catch (const AlreadyDone &error) {
     connection.fail(error.what());
+  } catch (const Fenced &error) {
+    connection.fail(kReplaced + std::string(error.what()));
   }
 }
 

@@ -171,7 +171,8 @@ void bind_lane(nb::module_ &m) {
            nb::arg("shows").noconvert(), nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(),
            nb::arg("tick"), nb::arg("scale") = 1.0, nb::arg("based_on") = std::vector<uint64_t>{},
            nb::arg("max_staleness") = 0, nb::arg("lease") = 0, nb::arg("rows_done") = 0, nb::arg("wire") = "fp32")
-      .def("set_address", &Lane::set_address, nb::arg("server"), nb::arg("address"))
+      .def("set_address", &Lane::set_address, nb::arg("server"), nb::arg("address"), nb::kw_only(),
+           nb::arg("reconnect") = false)
       .def("cancel", &Lane::cancel)
       .def("counters", &counters)
       .def("close", &Lane::close, nb::call_guard<NoGil>());

@@ -104,13 +104,15 @@ nb::dict counters(const Served &served) {
 }
 
 void translate(const std::exception_ptr &error, void *) {
-  auto raise = [](const char *what) {
+  auto raise = [](const char *what, const char *kind = "PeerError") {
     PyObject *text = PyUnicode_DecodeUTF8(what, static_cast<Py_ssize_t>(std::strlen(what)), "replace");
-    PyErr_SetObject(nb::module_::import_("clickline.errors").attr("PeerError").ptr(), text);
+    PyErr_SetObject(nb::module_::import_("clickline.errors").attr(kind).ptr(), text);
     Py_XDECREF(text);
   };
   try {
     std::rethrow_exception(error);
+  } catch (const PeerReplaced &e) {
+    raise(e.what(), "ReplacedError");
   } catch (const PeerFailure &e) {
     raise(e.what());
   } catch (const ConnectionLost &e) {
@@ -141,6 +143,8 @@ void bind_wire(nb::module_ &m) {
              s.server->once.restore(entries);
            }, nb::arg("entries"))
       .def("forget", [](Served &s, uint64_t client) { s.server->once.forget(client); }, nb::arg("client"))
+      .def("fence", [](Served &s, uint64_t client) { s.server->once.fence(client); }, nb::arg("client"),
+           nb::call_guard<NoGil>())
       .def("progress", [](const Served &s) { return s.server->tables.progress(); })
       .def("forget_progress",
            [](Served &s, const std::vector<uint64_t> &leases) { s.server->tables.forget_progress(leases); },

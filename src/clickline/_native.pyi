@@ -279,6 +279,9 @@ class WireServer:
     def forget(self, client: int) -> None:
         """Drops what is kept about a client that will not come back."""
 
+    def fence(self, client: int) -> None:
+        """Executes nothing of a client any more: its calls that are to be executed once raise ReplacedError there."""
+
     def progress(self) -> list[tuple[int, int]]:
         """(lease, rows done): the largest number that pushes have named."""
 
@@ -350,8 +353,8 @@ class Lane:
     ) -> None:
         """Every server gets a push, be it empty, so that all count the same steps. Executed once, if sent again."""
 
-    def set_address(self, server: int, address: str) -> None:
-        """A call that waits for that server goes on at the new address."""
+    def set_address(self, server: int, address: str, *, reconnect: bool = False) -> None:
+        """A call that waits for that server goes on at the new address, or with `reconnect` on a new connection."""
 
     def cancel(self) -> None:
         """Calls that are under way or queue raise PeerError; later ones work."""

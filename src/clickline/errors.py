@@ -6,7 +6,8 @@ ClicklineError
 ├── ModelError        the model cannot be built, or does not fit the job
 ├── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
 ├── PeerError         another process of the job cannot be reached, refuses us, or has failed
-└── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
+├── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
+└── ReplacedError     another process has taken this one's place
 """
 
 from __future__ import annotations
@@ -76,3 +77,9 @@ class PeerError(ClicklineError):
 
 class VersionError(ClicklineError):
     exit_code = 8
+
+
+class ReplacedError(ClicklineError):
+    """Another process has this one's name, or its run's directory: there is nothing left to do here but to end."""
+
+    exit_code = 9

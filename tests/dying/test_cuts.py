@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gated import SLOTS, gated_settings, write_gated
 
 from clusters import settings_for, shows_of
+from gated import SLOTS, gated_settings, write_gated
 
 pytestmark = pytest.mark.heavy
 CARELESS = [str(Path(__file__).with_name("careless.py"))]

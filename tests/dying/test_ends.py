@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from gated import gated_settings, write_gated
 
 from clusters import settings_for, until
+from gated import gated_settings, write_gated
 
 pytestmark = pytest.mark.heavy
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from gated import SLOTS, gated_settings, write_gated
 
 from clusters import leases, pushes, settings_for, shows_of
+from gated import SLOTS, gated_settings, write_gated
 from processes import ENVIRONMENT
 
 pytestmark = pytest.mark.heavy

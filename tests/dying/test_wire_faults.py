@@ -1,4 +1,4 @@
-"""Trainers and servers with a bad network between them: every row is learned from, and exactly once."""
+"""A bad network between any two of a run: every row is learned from, and exactly once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gated import SLOTS, gated_settings, write_gated
-from proxy import Chances, UnreliableProxy
 
 from clusters import Parts, settings_for, shows_of
+from gated import SLOTS, gated_settings, write_gated
+from proxy import Chances, UnreliableProxy
 
 pytestmark = pytest.mark.heavy
 CARELESS = [str(Path(__file__).with_name("careless.py"))]
@@ -46,6 +46,26 @@ def test_every_fault_at_once(behind_proxy):
     assert min(proxy.done[kind] for kind in ("drop", "delay", "cut", "duplicate", "garble", "cut_reply")) > 0
     assert result["retries"] > 0
     assert (result["rows"], result["repeated_rows"], result["lost_pushes"]) == (ROWS, 0, 0)
+    assert set(shows_of(run.checkpoints()[-1]).values()) == {float(ROWS * SLOTS)}
+
+
+def test_every_fault_also_on_the_way_to_the_coordinator(behind_proxy):
+    """Joining, signs of life, leases and reports: an answer that is lost must not be a lease that is lost."""
+    run, servers = behind_proxy(
+        Chances(drop=0.01, cut=0.01, duplicate=0.005, garble=0.01, cut_reply=0.02), "everywhere"
+    )
+    desk = UnreliableProxy(
+        run.coordinator, Chances(drop=0.02, delay=0.02, cut=0.02, duplicate=0.02, garble=0.02, cut_reply=0.1), seed=11
+    )
+    run.shared["CLICKLINE_COORDINATOR"] = desk.address
+    run.start_all()
+    result = run.ends()
+    desk.close()
+    run.faults = servers.done.total() + desk.done.total()
+    print(f"\nfaults before the coordinator {dict(desk.done)}, before servers {dict(servers.done)}")
+    assert min(desk.done[kind] for kind in ("drop", "cut", "duplicate", "garble", "cut_reply")) > 0
+    assert (result["rows"], result["repeated_rows"], result["lost_pushes"]) == (ROWS, 0, 0)
+    assert result["set_aside"] == []
     assert set(shows_of(run.checkpoints()[-1]).values()) == {float(ROWS * SLOTS)}
 
 

@@ -259,3 +259,16 @@ def test_a_child_started_when_its_launcher_was_gone_does_not_stay() -> None:
         check=False,
     )
     assert (gone.returncode, gone.stderr) == (1, "the launcher, process 999999999, is gone\n")
+
+
+@pytest.mark.parametrize("role", ["trainer", "pserver"])
+def test_one_that_was_replaced_is_neither_started_again_nor_a_failure(
+    tmp_path: Path, events: list[str], role: str
+) -> None:
+    """Somebody else has its name: to start it again would make two of them, over and over."""
+    specs = [spec(tmp_path, fails(9), role=role), spec(tmp_path, "pass", rank=1)]
+    with Supervisor(specs, restarts=9, on_event=events.append) as supervisor:
+        supervisor.wait()
+        states = {state["name"]: (state["state"], state["restarts"]) for state in supervisor.states()}
+    assert states == {f"{role}.0": ("replaced", 0), "trainer.1": ("done", 0)}
+    assert [event for event in events if "was replaced by a process" in event]

@@ -164,3 +164,36 @@ def test_a_host_is_cut_off_until_it_is_given_up_and_comes_back(hosts: Hosts, job
     result = finish(run, job)
     assert result["rows"] - result["repeated_rows"] >= ROWS * EPOCHS
     assert "pserver.1 came back" in result["faults"]
+
+
+@pytest.mark.parametrize("strategy", ["async", "sync"])
+def test_what_was_replaced_behind_a_cut_ends_when_the_cable_is_back(hosts: Hosts, job: Path, strategy: str) -> None:
+    """Server and trainer of the other host go on alone, as long as they can; others have their names by then."""
+    text = job.read_text().replace("evict_after: 60", "evict_after: 30")
+    job.write_text(f"{text}strategy: {strategy}\n", encoding="utf-8")
+    run = by_our_names(hosts, job)
+    until(lambda: training(job), doing=watched(run, job), seconds=120)
+    hosts.cut()
+    old = {name: run.pop(name) for name in ("pserver.1", "trainer.1")}
+    one = hosts.one.address
+    shared = {
+        "CLICKLINE_PSERVERS": f"tcp:{one}:6174,tcp:{one}:6175",
+        "CLICKLINE_COORDINATOR": f"tcp:{one}:7000",
+        "CLICKLINE_TRAINERS": "2",
+        "CLICKLINE_RANK": "1",
+    }
+    for name in old:
+        run[name] = started(hosts.one, name.partition(".")[0], 1, job, shared)
+    well = watched(run, job)
+    new = {name: run[name].pid for name in old}
+    until(lambda: pids(job).items() >= new.items(), doing=well, seconds=120)
+    hosts.mend()
+    for name, process in old.items():
+        assert process.wait(120) == 9, f"{name}\n{logs(job)}"
+    result = finish(run, job)
+    assert result["rows"] - result["repeated_rows"] == ROWS * EPOCHS
+    assert strategy != "sync" or result["repeated_rows"] == 0
+
+
+def pids(job: Path) -> dict[str, int]:
+    return {member["name"]: member["pid"] for member in status(job)["members"] if member["state"] == "well"}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from clickline._native import Lane, Table, WireServer
-from clickline.errors import PeerError
+from clickline.errors import PeerError, ReplacedError
 from wire_peers import (
     CALL,
     ERROR,
@@ -251,3 +251,46 @@ def test_a_server_that_talks_nonsense_is_given_up(connect: Connect) -> None:
         lane = connect(address, retry_for=0.1)
         with pytest.raises(PeerError, match="these are not frames of ours"):
             lane.call("x", [[]])
+
+
+def test_a_fenced_client_changes_nothing_any_more(serve: Serve, connect: Connect) -> None:
+    """Also on a connection that it has, and of what it sends again; others are answered as before."""
+    done: list[int] = []
+    server = serve(handler=lambda name, client, op, body: done.append(client) or [b"ok"])
+    fenced, other = connect(server, client=7), connect(server, client=8)
+    for lane in (fenced, other):
+        lane.call("learn", [[b""]], once=True)
+    server.fence(7)
+    with pytest.raises(ReplacedError, match="client 7 was replaced"):
+        fenced.call("learn", [[b""]], once=True)
+    other.call("learn", [[b""]], once=True)
+    assert done == [7, 8, 8]
+    assert server.counters()["lost"] == 0
+
+
+def test_a_fence_reaches_a_push_that_waits_for_tables(serve: Serve, connect: Connect) -> None:
+    server, table = serve(), Table(dim=2)
+    server.add_table(0, table)  # and not opened
+    lane = connect(server)
+    keys, slots = keys_in_order(3), np.zeros(3, np.uint16)
+    ones, grads = np.ones(3, np.float32), np.ones((3, 2), np.float32)
+    with ThreadPoolExecutor(1) as pool:
+        push = pool.submit(lane.push, 0, keys, grads, ones, ones, slots, tick=1)
+        until(lambda: server.counters()["requests"] == 1)
+        server.fence(7)
+        with pytest.raises(ReplacedError):
+            push.result(30)
+    server.open()
+    assert len(table) == 0
+
+
+def test_a_server_that_was_replaced_at_its_address_is_left(serve: Serve, connect: Connect, meddle: Meddle) -> None:
+    """The connection is well, but the process behind it does not count any more."""
+    old, new = serve(handler=lambda *_: [b"old"]), serve(handler=lambda *_: [b"new"])
+    proxy = meddle(old)
+    lane = connect(proxy)
+    assert lane.call("who", [[b""]]) == [b"old"]
+    proxy.target = new.address
+    assert lane.call("who", [[b""]]) == [b"old"]
+    lane.set_address(0, proxy.address, reconnect=True)
+    assert lane.call("who", [[b""]]) == [b"new"]

@@ -49,6 +49,7 @@ EXIT_CODES = {
     6: "checkpoint",
     7: "peer",
     8: "version",
+    9: "replaced",
     130: "interrupted",
 }
 

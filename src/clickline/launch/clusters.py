@@ -129,7 +129,7 @@ class _Looking:
         finally:
             for ending in self._supervisor.endings[self._told :]:
                 role, _, rank = ending.name.rpartition(".")
-                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}")
+                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
                 self._told += 1
 
 

@@ -18,13 +18,16 @@ MEANINGS = {
     6: "A checkpoint is missing, damaged, or of another job.",
     7: "Another process of the job cannot be reached, refuses us, or has failed.",
     8: "A published version is missing, damaged, does not fit its parent, or must not be published.",
+    9: "Another process has taken this one's place.",
     130: "Interrupted, by Ctrl+C as a rule.",
 }
 """Clickline's exit codes."""
-HOPELESS = {2, 3, 4, 5, 6, 8}
+HOPELESS = {2, 3, 4, 5, 6, 8, 9}
 """Codes that another start would only repeat: what is wrong stays wrong."""
 VICTIM = 7
 """The code of a process that failed because another did."""
+REPLACED = 9
+"""The code of a process whose place another has: to start it again would only make two of them."""
 _CRASHES = {
     signal.SIGSEGV: "a crash in native code: memory that is not there",
     signal.SIGBUS: "a crash in native code: memory that could not be had, such as a mapped file that shrank",
@@ -46,6 +49,8 @@ class Ending:
     """Seconds since 1970."""
     tail: list[str] = field(default_factory=list)
     """Its last log lines."""
+    pid: int = 0
+    """Which process it was; another of the same name may be there by now."""
 
 
 def in_words(code: int, *, out_of_memory: bool = False) -> str:

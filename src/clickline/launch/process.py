@@ -60,7 +60,7 @@ class Process:
     def __init__(self, spec: Spec, *, policy: RestartPolicy | None = None) -> None:
         self.spec = spec
         self.state = "new"
-        """new, running, waiting (to be started again), done, failed or stopped."""
+        """new, running, waiting (to be started again), done, failed, stopped, or replaced (by one of the same name)."""
         self.starts = 0
         self.deaths = RecentDeaths(spec.policy or policy or RestartPolicy())
         self.starts_again = 0.0

@@ -4,6 +4,7 @@ A process that dies is started again after a pause that grows, if its role allow
 unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
 everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
 One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
+A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clickline.errors import PeerError
-from clickline.launch.endings import HOPELESS, VICTIM, Ending, MemoryKills, in_words
+from clickline.launch.endings import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
 from clickline.launch.process import Process, Spec
 from clickline.launch.restart_policy import RestartPolicy
 from clickline.launch.stalled_processes import kill_stalled, others_of
@@ -168,6 +169,7 @@ class Supervisor:
         """Note who has died; those who may start again wait; other deaths are given back: they end it all."""
         fatal = []
         for process in self._processes:
+            pid = process.pid or 0
             code = process.ended()
             if code is None:
                 continue
@@ -176,9 +178,12 @@ class Supervisor:
                 process.enter("done")
                 continue
             process.deaths.died()
-            ending = self._ending(process, code)
+            ending = self._ending(process, code, pid)
             process.reason = ending.reason
-            if process.spec.restart and process.deaths.may_start_again and code not in HOPELESS:
+            if code == REPLACED:
+                process.enter("replaced")
+                self._tell(f"{process.spec.name} was replaced by a process that was not started here; it goes on there")
+            elif process.spec.restart and process.deaths.may_start_again and code not in HOPELESS:
                 pause, limit = self._pause(process), process.deaths.policy.restarts
                 process.starts_again = time.monotonic() + pause
                 process.enter("waiting")
@@ -200,7 +205,7 @@ class Supervisor:
             return min(process.deaths.pause, _LONGEST_PAUSE_ALONE)  # nobody stands in for it
         return process.deaths.pause
 
-    def _ending(self, process: Process, code: int) -> Ending:
+    def _ending(self, process: Process, code: int, pid: int) -> Ending:
         starved = code in (-9, 137) and self._memory_kills.recent()
         reason = in_words(code, out_of_memory=starved)
         if process.stood_still:
@@ -211,6 +216,7 @@ class Supervisor:
             reason=reason,
             time=time.time(),
             tail=process.last_words(_LAST_LINES),
+            pid=pid,
         )
 
     def _fail(self, fatal: list[Ending]) -> PeerError:

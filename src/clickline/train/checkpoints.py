@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -179,9 +180,13 @@ def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[st
 
 
 def load_tables(
-    checkpoint: Checkpoint, tables: dict[str, _native.Table], *, buckets: tuple[int, int] = (0, BUCKETS)
+    checkpoint: Checkpoint,
+    tables: dict[str, _native.Table],
+    *,
+    buckets: tuple[int, int] = (0, BUCKETS),
+    before_each: Callable[[], None] = lambda: None,
 ) -> None:
-    """Load rows of some buckets, however many processes wrote them."""
+    """Load rows of some buckets, however many processes wrote them. `before_each` file is called, and may raise."""
     found: dict[str, list[str]] = {}
     for file in sorted(checkpoint.manifest["files"]):
         match = _TABLE.fullmatch(file)
@@ -191,6 +196,7 @@ def load_tables(
         raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
     for name, table in tables.items():
         for file in found[name]:
+            before_each()
             try:
                 table.load(str(checkpoint.path / file), *buckets)
             except (RuntimeError, ValueError) as error:

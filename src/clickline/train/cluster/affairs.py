@@ -19,12 +19,19 @@ from clickline.data.pieces import Piece
 from clickline.data.schema import Schema
 from clickline.ps.tables import sweeps
 from clickline.train.checkpoints import Checkpoint
+from clickline.train.cluster.incarnations import Incarnations
 from clickline.train.cluster.roster import Roster
+from clickline.train.cluster.server_addresses import ServerAddresses
 from clickline.train.cluster.standing import Standing
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
 from clickline.train.journal import Journal
 
 log = logging.getLogger("clickline.coordinator")
+_NOT_REWOUND = (
+    *("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "retries"),
+    *("incarnations", "writer_epoch"),
+)
+"""What has happened has happened, also where the model goes back to a checkpoint."""
 
 
 class Affairs:
@@ -33,11 +40,16 @@ class Affairs:
     def __init__(self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool) -> None:
         self.job, self.schema, self.directory, self.standing, self.sync = job, schema, directory, standing, sync
         lock = threading.RLock()
-        self.changed = threading.Condition(lock)
-        self.announced = threading.Condition(lock)
+        self.changed, self.announced = threading.Condition(lock), threading.Condition(lock)
         """Something that everybody should hear. Signs of life wait for this alone: if each report of many trainers woke
         the signs of life of all of them, the coordinator would do nothing else."""
         self.roster = Roster(job.cluster)
+        self.incarnations = Incarnations(
+            cluster=job.cluster, roster=self.roster, records=lambda: self.standing.incarnations
+        )
+        self.writer_epoch = standing.writer_epoch
+        """Of this coordinator; in every answer, so that nobody believes one that was replaced."""
+        self._overtaken: str | None = None
         self.client = secrets.randbits(62) + 1
         self.book = LeaseBook(0, attempts=1)
         self.scores = Scores()
@@ -52,6 +64,7 @@ class Affairs:
         self.serves: str | None = standing.checkpoint
         """The checkpoint that a server which comes back should load."""
         self.moved: Callable[[int, str], None] = lambda server, address: None
+        self.servers = ServerAddresses()
         self.offered: str | None = None
         self.pieces: list[Piece] = []
         self._training = False
@@ -74,17 +87,17 @@ class Affairs:
         self._next_cut = self._cut_after(standing.step)
         self._reached: dict[int, int] = {}
         self._opened = False
-        self.strangers: set[str] = set()
-        """Servers that had nothing loaded when they joined a coordinator which took over."""
-        self.stale = False
-        """Whether a server then was of another generation."""
+        # When a coordinator takes over: servers with nothing loaded when they joined it, and whether one was of another
+        # generation.
+        self.strangers, self.stale = set[str](), False
         self._leaving: set[int] = set()
 
     # Beginnings and ends
 
-    def open(self) -> None:
+    def open(self, *, taking_over: bool = False) -> None:
         """Let processes join."""
         with self.changed:
+            self.incarnations.open(taking_over=taking_over)
             self._opened = True
             self._tell()
 
@@ -100,9 +113,22 @@ class Affairs:
             self.final = not self.rollback_wanted
             return self.final
 
+    def overtake(self, why: str) -> None:
+        """Another coordinator has this one's place: nobody is told anything any more, and nothing is written."""
+        with self.changed:
+            self._overtaken = self._overtaken or why
+            self._tell()
+
+    @property
+    def overtaken(self) -> str | None:
+        """Why this coordinator is none any more, if so."""
+        return self._overtaken
+
     def stop(self, why: str) -> None:
         """Tell everybody to stop."""
         with self.changed:
+            if self._overtaken is not None:
+                return
             self._stop = self._stop or why
             if self.standing.phase != "finished":
                 self.standing.phase = "failed"
@@ -155,6 +181,7 @@ class Affairs:
             self._count_rows()
             self.standing.rows_before = self.standing.rows
             self.book = LeaseBook(0, attempts=1)
+            self.standing.book = None
             self._remember()
 
     def set_aside(self) -> list[dict[str, Any]]:
@@ -191,7 +218,7 @@ class Affairs:
         with self.changed:
             self._count_rows()
             self._keep_book()
-            return dict(self.standing.__dict__)
+            return {**self.standing.__dict__, "incarnations": {}}  # who goes on from a checkpoint are other processes
 
     def cut_done(self, path: Path, *, pause: float, seconds: float) -> None:
         with self.changed:
@@ -214,7 +241,7 @@ class Affairs:
             new = Standing() if checkpoint is None else Standing.from_dict(checkpoint.manifest["standing"])
             new.generation, new.checkpoint, new.warm = old.generation + 1, old.checkpoint, old.warm
             new.next_lease = max(self.book.next_lease, old.next_lease)
-            for name in ("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "retries"):
+            for name in _NOT_REWOUND:
                 setattr(new, name, getattr(old, name))
             if new.book is not None:
                 new.book = released(new.book, first=new.next_lease, static=self._names()).to_dict()
@@ -224,7 +251,7 @@ class Affairs:
             self._next_cut = self._cut_after(new.step)
             self._dead, self._pausing, self.rollback_wanted = {}, False, False
             self.serves = new.checkpoint
-            self.standing.save(self.directory)
+            self._save()
             self._tell()
 
     def loaded(self) -> None:
@@ -255,7 +282,8 @@ class Affairs:
             self.standing.rows = self.standing.rows_before + self.book.rows_done + self.book.repeated_rows
 
     def _keep_book(self) -> None:
-        self.standing.book = self.book.to_dict() if self.has_book else None
+        if self.has_book:  # else it is closed, or one that everybody went back to has not been taken up yet
+            self.standing.book = self.book.to_dict()
         self.standing.next_lease = max(self.standing.next_lease, self.book.next_lease)
 
     def _empty(self) -> bool:
@@ -263,7 +291,11 @@ class Affairs:
 
     def _remember(self) -> None:
         self._keep_book()
-        self.standing.save(self.directory)
+        self._save()
+
+    def _save(self) -> None:
+        if self._overtaken is None:
+            self.standing.save(self.directory)
 
     def _tell(self) -> None:
         self._version += 1

@@ -19,6 +19,7 @@ from clickline.config import Job
 from clickline.data import pieces
 from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
+from clickline.errors import ReplacedError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.examining import Examining
@@ -48,7 +49,9 @@ class Coordinator(Examining):
         taking_over: bool = False,
     ) -> None:
         self.sync = job.way == "sync"
-        desk = Desk(job=job, schema=schema, directory=directory, standing=standing or Standing(), sync=self.sync)
+        standing = standing or Standing()
+        standing.writer_epoch += 1
+        desk = Desk(job=job, schema=schema, directory=directory, standing=standing, sync=self.sync)
         super().__init__(job=job, desk=desk, watcher=watcher, schema=schema, directory=directory)
         self.started = time.monotonic()
         self.coming: Callable[[], int] | None = None
@@ -76,6 +79,9 @@ class Coordinator(Examining):
         try:
             with self._interrupts:
                 return self._run()
+        except ReplacedError as error:
+            self.desk.overtake(str(error))  # everybody goes on, with another coordinator
+            raise
         except BaseException as error:
             self.desk.stop(f"{type(error).__name__}: {error}")
             raise
@@ -123,7 +129,8 @@ class Coordinator(Examining):
     def close(self, *, patience: float = 5.0) -> None:
         """Let go of everybody. Those who still ask are told that it is over, for a while."""
         self.dismiss()
-        self.desk.await_farewells(patience)
+        if self.desk.overtaken is None:
+            self.desk.await_farewells(patience)
         if self._orders is not None:
             self._orders.close()
         self._errands.shutdown()
@@ -154,7 +161,7 @@ class Coordinator(Examining):
         self.watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
         if self._taking_over and self.standing.book is not None:
             self._go_on_with_book()  # before anybody can say that a lease of it is done
-        desk.open()
+        desk.open(taking_over=self._taking_over)
         self._await(lambda: desk.ready(pservers=cluster.pservers, held=self._taking_over))
         self._orders = Orders(
             job=self.job,
@@ -162,6 +169,7 @@ class Coordinator(Examining):
             addresses=[peer.address for peer in desk.roster.live("pserver")],
             token=self._token,
             client=desk.client,
+            writer_epoch=desk.writer_epoch,
         )
         desk.moved = self._orders.moved
         if self._taking_over:
@@ -216,7 +224,7 @@ class Coordinator(Examining):
             return
         self._wait(desk.all_still)
         standing.epochs.append({"rows": standing.rows - before, "seconds": time.monotonic() - began})
-        desk.settle(self._errand(self._servers().progress))
+        desk.settle(self._progress())
         desk.write_lines(end=True)
         desk.close_book()
         self._order("forget", {"before": standing.next_lease, "clients": desk.forgotten()})

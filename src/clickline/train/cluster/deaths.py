@@ -8,6 +8,8 @@ from typing import Any
 from clickline.train.cluster.affairs import Affairs, log
 from clickline.train.cluster.roster import Peer
 
+_MOST_FAULTS = 200
+
 
 class Deaths(Affairs):
     """Affairs in which processes may die."""
@@ -17,15 +19,16 @@ class Deaths(Affairs):
         self._buried: list[int] = []
         self._news: list[str] = []
 
-    def died(self, role: str, rank: int, why: str) -> None:
-        """Whoever started a process says that it is gone."""
+    def died(self, role: str, rank: int, why: str, *, pid: int = 0) -> None:
+        """Whoever started a process says that it is gone; the name may be another one's by now, which lives."""
         with self.changed:
             peer = self.roster.named(role, rank)
-            if peer is not None:
+            if peer is not None and pid in (0, peer.pid):
                 self._died(peer, why, known=True)
+                self.incarnations.retire(peer.client, f"{peer.name} {why}")
 
     def look(self) -> None:
-        """Notice the silent."""
+        """Notice the silent, and leases that nobody can finish."""
         with self.changed:
             slow, dead = self.roster.watch()
             for peer in slow:
@@ -34,6 +37,23 @@ class Deaths(Affairs):
                 )
             for peer in dead:
                 self._died(peer, f"was silent for {self.job.cluster.evict_after:.0f} s")
+            self._return_orphans()
+
+    def _return_orphans(self) -> None:
+        """Take back leases whose holders take no part, whatever the cause: else an epoch would wait for ever."""
+        if not self.begun or self._stop is not None:
+            return
+        living = {name for peer in self.roster.live("trainer") for name in (peer.name, peer.holder)}
+        for holder in {held.holder for held in self.book.active} - living - self._dead.keys():
+            if Peer.client_of(holder) is None:  # lockstep, in which all go back when one is lost
+                self.rollback_wanted |= not self.final
+                continue
+            log.warning("%s holds a lease and is no living member: its pieces are given to others", holder)
+            self._dead[holder] = False
+
+    def anybody_well(self) -> bool:
+        with self.changed:
+            return any(peer.state == "well" for peer in self.roster.peers.values())
 
     def absent(self, patience: float) -> str | None:
         """A server that has been gone for too long, or all trainers."""
@@ -57,6 +77,9 @@ class Deaths(Affairs):
             for holder in {held.holder for held in self.book.active} - here:
                 self._fault(f"{holder} was gone when the new coordinator came")
                 self._dead[holder] = True
+                # It may be somewhere behind a cut, with leases of a coordinator that was cut off as well.
+                if (client := Peer.client_of(holder)) is not None:
+                    self.incarnations.retire(client, f"{holder} was given up")
 
     def holders_here(self) -> bool:
         """Whether everybody who holds a lease has joined."""
@@ -91,10 +114,16 @@ class Deaths(Affairs):
                 self.book.progress(lease, most)
 
     def forgotten(self) -> list[int]:
-        """Clients that have died since this was asked last."""
+        """Clients that have died since this was asked last, and cannot come back."""
         with self.changed:
-            gone, self._buried = self._buried, []
+            gone = [client for client in self._buried if self.incarnations.replacement_of(client) is not None]
+            self._buried = [client for client in self._buried if client not in gone]
             return gone
+
+    def replaced(self) -> list[int]:
+        """Clients of which servers are to execute nothing any more."""
+        with self.changed:
+            return self.incarnations.replaced
 
     def lost_pushes(self) -> int:
         """Pushes that were applied by a server before it died, and are not in what it loaded."""
@@ -109,7 +138,7 @@ class Deaths(Affairs):
         if lost > 0 and not self.sync:
             self._fault(f"{peer.name} lost {lost:,} pushes that were made after the checkpoint it came back with")
 
-    def _died(self, peer: Peer, why: str, *, known: bool = False) -> None:
+    def _died(self, peer: Peer, why: str, *, known: bool = False, blame: bool = True) -> None:
         if peer.state == "dead":
             return
         peer.state, peer.ready = "dead", False
@@ -121,7 +150,7 @@ class Deaths(Affairs):
         self.standing.retries += int(peer.stats.get("retries", 0))
         peer.stats = {}
         if peer.role == "trainer":
-            self._dead[peer.holder] = why != "left"
+            self._dead[peer.holder] = blame
             self._buried.append(peer.client)
             self._reached.pop(peer.client, None)
         else:
@@ -138,5 +167,6 @@ class Deaths(Affairs):
 
     def _fault(self, text: str, *, known: bool = False) -> None:
         self.standing.faults.append(text)
+        del self.standing.faults[:-_MOST_FAULTS]  # it is all written with every lease
         self._news += [] if known else [text]
         log.info(text)  # the watcher says it where somebody watches

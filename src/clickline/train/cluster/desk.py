@@ -6,10 +6,13 @@ Questions: join, ready, beat, next (work, please), finished, failed, paused, rep
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
+from clickline.data.leases import Lease
 from clickline.errors import PeerError
 from clickline.ps.messages import pack, unpack
+from clickline.train.cluster.incarnations import describe
 from clickline.train.cluster.showing import Shown
 from clickline.train.cluster.tallies import Arrays
 
@@ -27,16 +30,36 @@ class Desk(Shown):
             raise PeerError(f"the coordinator knows no {op!r}")
         facts, arrays = unpack(body)
         with self.changed:
-            reply: dict[str, Any] = answer(facts, arrays)
-        return pack(reply)
+            if facts.get("writer_epoch", 0) > self.writer_epoch:
+                self.overtake(f"{name} follows a newer coordinator: this one was replaced")
+            reply: dict[str, Any] = {}
+            if self._overtaken is None and (why := self.incarnations.replacement_of(client)) is None:
+                reply = answer(facts, arrays)
+                why = self.incarnations.replacement_of(client)  # it may have waited, and been replaced meanwhile
+            if self._overtaken is not None:
+                reply = {"overtaken": True}
+            elif why is not None:
+                reply = {"replaced": why}
+        return pack({**reply, "writer_epoch": self.writer_epoch})
 
     def _on_join(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         if not self.changed.wait_for(lambda: self._opened or self._stop, _MOMENT):
             return {"wait": "the coordinator"}
-        peer, old = self.roster.add(facts)
+        # A name may become free at any moment: whoever started the holder knows of its death first.
+        self.changed.wait_for(lambda: "held" not in (self.incarnations.refusal(facts) or {}), _MOMENT)
+        refusal = self.incarnations.refusal(facts)
+        if refusal is not None:
+            return refusal
+        incarnation, new = self.incarnations.admit(facts)
+        peer, old = self.roster.add(facts, incarnation=incarnation)
         if old is not None:  # its work is not the new one's, although the name is
-            self._died(old, "was replaced by a new process")
+            dead = facts.get("seen_dead") == old.client
+            self._died(old, "died" if dead else f"was replaced by {describe(peer)}", blame=dead)
+        self._buried = [client for client in self._buried if client != peer.client]
+        if new:
+            self._save()
         reply = {
+            "incarnation": incarnation,
             "generation": self.standing.generation,
             "schema": self.schema.to_dict(),
             "checkpoint": self.serves,
@@ -50,6 +73,8 @@ class Desk(Shown):
             if not self.begun:
                 self.strangers |= {peer.name} if served is None else set()
                 self.stale |= served not in (None, self.standing.generation)
+            reply["replaced_clients"] = self.incarnations.replaced
+            self.servers.put(peer.rank, peer.address, incarnation)
             was_gone = self._gone.pop(peer.name, None) is not None
             if old is not None or was_gone:
                 self.moved(peer.rank, peer.address)
@@ -61,9 +86,12 @@ class Desk(Shown):
             servers = self.job.cluster.pservers
             if not self.changed.wait_for(lambda: self.ready(pservers=servers) or self._stop, _MOMENT):
                 return {"wait": ", ".join(self.missing()) or "the servers"}
+            if not self.roster.lives(peer):
+                return {"wait": "the coordinator, which took this process for dead meanwhile"}
             if not facts.get("again"):
                 self._still.add(peer.client)  # it builds its model, and changes nothing before it asks for work
             reply["pservers"] = [p.address for p in self.roster.live("pserver")]
+            reply["servers"] = self.servers.to_dict()
             reply["step"] = self.standing.step
         self._tell()
         return reply
@@ -82,19 +110,28 @@ class Desk(Shown):
         if peer is None:
             return {"unknown": True}
         self._hear(peer, lost)
-        self.announced.wait_for(lambda: self._version != facts["heard"] or self._stop, self.job.cluster.heartbeat)
-        self.roster.hear(facts["client"], facts["stats"])
-        return {
+        self.announced.wait_for(
+            lambda: self._version != facts["heard"] or self._stop or not self.roster.lives(peer),
+            self.job.cluster.heartbeat,
+        )
+        if not self.roster.lives(peer):
+            return {"unknown": True}
+        reply: dict[str, Any] = {
             "version": self._version,
             "pause": self._pausing,
             "stop": self._stop,
             "generation": self.standing.generation,
         }
+        if peer.role == "trainer" and facts.get("servers") != self.servers.version:
+            reply["servers"] = self.servers.to_dict()
+        return reply
 
     def _on_next(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         """Work for a trainer; nothing if there is none at the moment.
 
         `left`: the round in which it has no more data. `holding`: it has something to send first if there is no work.
+        `leases`: those that it knows of; one that it holds without knowing, because the answer was lost, is offered
+        again.
         """
         client = facts["client"]
         peer = self.roster.peers.get(client)
@@ -106,12 +143,14 @@ class Desk(Shown):
             self.changed.notify_all()
         try:
             while self._stop is None:
+                if not self.roster.lives(peer):  # it died while this question waited: nothing is for it any more
+                    return {"do": "join"}
                 lockstep = self.sync and self.offered == "train"
                 holder = peer.name if lockstep else peer.holder
                 now = [self.standing.generation, self.standing.epoch]
                 waiting = self._pausing or self.rollback_wanted or holder in self._dead
                 if self.offered is not None and not waiting:
-                    lease = self.book.take(holder)
+                    lease = self._unheard(holder, facts.get("leases")) or self.book.take(holder)
                     if lease is None and lockstep and facts.get("left") != now:
                         self._reached[client] = 1 << 62
                         self._still.discard(client)  # until the servers know that it has left the round
@@ -134,11 +173,18 @@ class Desk(Shown):
                 if not self.changed.wait(max(deadline - time.monotonic(), 0.0)) and time.monotonic() >= deadline:
                     break
         finally:
-            if self._stop is not None:
+            if not self.roster.lives(peer):
+                self._still.discard(client)
+            elif self._stop is not None:
                 self._leaving.add(client)
         return (
             {"do": "stop", "why": self._stop} if self._stop else {"do": "wait", "generation": self.standing.generation}
         )
+
+    def _unheard(self, holder: str, known: list[int] | None) -> Lease | None:
+        held = [] if known is None else [h for h in self.book.active if h.holder == holder]
+        unheard = next((h for h in held if h.lease.number not in (known or [])), None)
+        return None if unheard is None else replace(unheard.lease, skip=unheard.rows)
 
     def _on_finished(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         if facts["generation"] != self.standing.generation:
@@ -162,8 +208,11 @@ class Desk(Shown):
         client = facts["client"]
         if facts["generation"] != self.standing.generation:
             return {"generation": self.standing.generation}
+        peer = self.roster.peers.get(client)
         for lease, rows in facts["progress"]:
             self.book.progress(lease, rows)
+        if peer is None or not self.roster.lives(peer):  # what it has was given to others
+            return {"wait": False, "abandon": True, "generation": self.standing.generation}
         if arrays and facts["rank"] == min((p.rank for p in self.roster.live("trainer")), default=0):
             self.buffers = {name: array.copy() for name, array in arrays.items()}
         if self.sync and facts["step"] >= self._next_cut:
@@ -171,10 +220,18 @@ class Desk(Shown):
         self._still.add(client)
         self.changed.notify_all()
         waited = self.changed.wait_for(
-            lambda: not self._pausing or self._stop or facts["generation"] != self.standing.generation, _MOMENT
+            lambda: (
+                not self._pausing
+                or self._stop
+                or facts["generation"] != self.standing.generation
+                or not self.roster.lives(peer)
+            ),
+            _MOMENT,
         )
         if waited:
             self._still.discard(client)
+        if not self.roster.lives(peer):
+            return {"wait": False, "abandon": True, "generation": self.standing.generation}
         enough = 0 < self.job.train.max_steps <= self.standing.step
         return {"wait": not waited, "abandon": enough, "generation": self.standing.generation}
 
@@ -198,7 +255,8 @@ class Desk(Shown):
     def _on_leave(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         peer = self.roster.peers.get(facts["client"])
         if peer is not None and self._stop is None:
-            self._died(peer, "left")
+            self._died(peer, "left", blame=False)
+            self.incarnations.retire(peer.client, f"{peer.name} has left")
         elif peer is not None:
             self._leaving.add(peer.client)
             peer.state = "done"

@@ -21,6 +21,7 @@ class Lines:
         cluster = job.cluster
         self.wire = cluster.wire
         self.servers = len(addresses)
+        self._known: dict[int, tuple[str, int]] = {}
         self.pulling, self.pushing = (
             _native.Lane(
                 addresses,
@@ -34,6 +35,14 @@ class Lines:
             )
             for lane in (3, 4)
         )
+
+    def follow(self, servers: list[tuple[int, str, int]]) -> None:
+        """Rank, address and incarnation of each server: one that was replaced is left at once, wherever it answers."""
+        for rank, address, incarnation in servers:
+            before, self._known[rank] = self._known.get(rank), (address, incarnation)
+            if before != (address, incarnation) and rank < self.servers:
+                for lane in (self.pulling, self.pushing):
+                    lane.set_address(rank, address, reconnect=before is not None)
 
     def dense(
         self, parts: list[dict[str, NDArray[Any]]] | None = None, *, want: str = "values", lease: int = 0, done: int = 0

@@ -41,13 +41,16 @@ def run_pserver(job: Job, place: Place) -> None:
     member = _member("pserver", job, place, address=_known_as(place, server.wire.address))
     member.stats = server.stats
     member.on_stop = server.stopped.set
+    server.writer_epoch = lambda: member.writer_epoch
     meter = _meter(job, member)
     try:
         told = member.join()
-        server.set_up(Schema.from_dict(told["schema"]))
+        server.set_up(
+            Schema.from_dict(told["schema"]), incarnation=told["incarnation"], replaced=told["replaced_clients"]
+        )
         member.introduce(generation=told["generation"])
-        if not told["hold"]:
-            server.load(told["checkpoint"], generation=told["generation"], warm=told["warm"])
+        loads = {"generation": told["generation"], "warm": told["warm"]}
+        if not told["hold"] and server.load(told["checkpoint"], **loads):
             member.ask("ready", {"client": member.client})
         log.info("serving part %d of %d at %s", place.rank, len(place.pservers), server.wire.address)
         while not server.stopped.wait(0.5):
@@ -90,6 +93,8 @@ def run_trainer(job: Job, place: Place) -> None:
         if member.stopping is not None:
             log.info("stopped: %s", member.stopping)
             return
+        if member.failure is not None:
+            raise member.failure from error
         complain(member, error)
         raise
     finally:

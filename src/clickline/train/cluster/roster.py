@@ -29,6 +29,8 @@ class Peer:
     stats: dict[str, Any] = field(default_factory=dict)
     pid: int = 0
     host: str = ""
+    incarnation: int = 0
+    """Counts the processes that have had this name."""
 
     @property
     def name(self) -> str:
@@ -38,6 +40,12 @@ class Peer:
     def holder(self) -> str:
         """Who holds a lease: this process, not the next one of its name."""
         return f"{self.name} ({self.client:x})"
+
+    @staticmethod
+    def client_of(holder: str) -> int | None:
+        """The client number in a `holder`; None in lockstep, where a name alone holds leases."""
+        number = holder.rpartition("(")[2]
+        return int(number[:-1], 16) if number.endswith(")") else None
 
     @property
     def lost(self) -> int:
@@ -54,13 +62,13 @@ class Roster:
         self.restarts = 0
         """Processes that came in the place of one of the same name."""
 
-    def add(self, facts: dict[str, Any]) -> tuple[Peer, Peer | None]:
+    def add(self, facts: dict[str, Any], *, incarnation: int = 0) -> tuple[Peer, Peer | None]:
         """A process that introduces itself, and the one of the same name that it replaces, if any."""
         known = self.peers.get(facts["client"])
         old = self.named(facts["role"], facts["rank"])
         peer = known or Peer(facts["role"], facts["rank"], facts["client"], facts["address"], time.monotonic())
         peer.heard, peer.state, peer.address = time.monotonic(), "well", facts["address"]
-        peer.pid, peer.host = facts["pid"], facts["host"]
+        peer.pid, peer.host, peer.incarnation = facts["pid"], facts["host"], incarnation
         if old is not None and old is not peer:
             del self.peers[old.client]
             self.restarts += 1
@@ -78,6 +86,10 @@ class Roster:
         if peer.state != "done":  # a sign of life may be answered after the farewell
             peer.state = "well"
         return peer
+
+    def lives(self, peer: Peer) -> bool:
+        """Whether this very process takes part: it may have died, or been replaced, while its question waited."""
+        return self.peers.get(peer.client) is peer and peer.state != "dead"
 
     def live(self, role: str | None = None) -> list[Peer]:
         """Of a role, or all; by rank."""
@@ -108,6 +120,7 @@ class Roster:
                 "silent": round(now - p.heard, 1),
                 "pid": p.pid,
                 "host": p.host,
+                "incarnation": p.incarnation,
                 "address": p.address,
                 **p.stats,
             }

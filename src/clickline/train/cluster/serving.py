@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import resource
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ from clickline.ps.messages import pack, unpack
 from clickline.ps.tables import build_tables, owned_buckets, settings_of
 from clickline.train import checkpoints
 from clickline.train.building import build
+from clickline.train.cluster.orders import part_of
 from clickline.train.cluster.rounds import Rounds
 
 log = logging.getLogger("clickline.pserver")
 Arrays = dict[str, NDArray[Any]]
+
+
+class _Overtaken(Exception):
+    """Something newer is to be loaded."""
 
 
 class ParameterServer:
@@ -44,6 +50,15 @@ class ParameterServer:
         self._ordering = threading.Lock()
         self._ordered: tuple[str, list[Any]] = ("", [])
         """The coordinator's last order and what was answered: one that is sent again is not done again."""
+        self._loading = threading.Lock()
+        self._wanted = 0
+        """The newest generation that was to be loaded: a load of an older one is given up."""
+        self.incarnation = 0
+        """Which process of its name this is."""
+        self.writer_epoch: Callable[[], int] = lambda: 0
+        """Of the newest coordinator that has been heard of: an older one is not obeyed."""
+        self._obeyed = 0
+        self._fenced: set[int] = set()
         self._begun: dict[int, int] = {}
         self._done: dict[int, int] = {}
         """Rows of each lease of which something, and everything, has arrived here."""
@@ -52,12 +67,37 @@ class ParameterServer:
             address, token=token, job=job.name, name=f"pserver.{part}", handler=self._handle, once=True
         )
 
-    def set_up(self, schema: Schema) -> None:
-        """Know what rows mean; the model can be built from here on."""
-        self._schema = schema
+    def set_up(self, schema: Schema, *, incarnation: int = 0, replaced: Sequence[int] = ()) -> None:
+        """Know what rows mean, so that the model can be built, and which clients are none any more."""
+        self._schema, self.incarnation = schema, incarnation
+        self._fence(replaced)
 
-    def load(self, checkpoint: str | None, *, generation: int, warm: str | None = None) -> None:
-        """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed."""
+    def load(self, checkpoint: str | None, *, generation: int, warm: str | None = None) -> bool:
+        """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed.
+
+        One load at a time, and no two copies of the tables at once. False: a newer generation is to be loaded, so
+        this one was given up.
+        """
+        self._wanted = max(self._wanted, generation)
+        with self._loading:
+            self._ready.clear()
+            self.wire.shut()
+            try:
+                self._check(generation)
+                self._load(checkpoint, generation=generation, warm=warm)
+                self._check(generation)
+            except _Overtaken:
+                log.info("generation %d is not loaded: generation %d is wanted by now", generation, self._wanted)
+                return False
+            self._ready.set()
+            self.wire.open()
+            return True
+
+    def _check(self, generation: int) -> None:
+        if generation < self._wanted:
+            raise _Overtaken
+
+    def _load(self, checkpoint: str | None, *, generation: int, warm: str | None) -> None:
         schema = self._schema
         if schema is None:
             raise PeerError(f"pserver.{self.part} was told to load before it knew the schema")
@@ -66,11 +106,17 @@ class ParameterServer:
         first, last = block_of(len(flat.values), part=self.part, parts=self.parts)
         job = self.job
         block = Block(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
+        self.tables = {}
         tables = build_tables(embeddings=model.embeddings, tables=job.tables, slots=schema.slots, seed=job.seed)
+        for number, (name, table) in enumerate(tables.items()):  # before they are filled: those of before go first
+            rule = settings_of(model.embeddings[name], self.job.tables).optimizer.name
+            damping = 0.0 if rule == "ftrl" else self.job.cluster.agree.damping  # ftrl's rate is that of all its past
+            self.wire.add_table(number, table, damping=damping)
         start = checkpoint or warm
         if start is not None:
             found = checkpoints.read(Path(start))
-            checkpoints.load_tables(found, tables, buckets=owned_buckets(part=self.part, parts=self.parts))
+            buckets = owned_buckets(part=self.part, parts=self.parts)
+            checkpoints.load_tables(found, tables, buckets=buckets, before_each=lambda: self._check(generation))
             tensors, steps = vectors(checkpoints.dense_tensors(found), flat)
             if checkpoint is None:
                 tensors, steps = {name: tensors[name] for name in ("value", "average")}, 0
@@ -78,17 +124,11 @@ class ParameterServer:
             kept = found.manifest.get("sequences", {}).get(str(self.part), []) if checkpoint else []
             if self.rounds is None:  # else this server has lived on, and knows better than a checkpoint
                 self.wire.restore_sequences([(client, lane, last) for client, lane, last in kept])
-        for number, (name, table) in enumerate(tables.items()):
-            rule = settings_of(model.embeddings[name], self.job.tables).optimizer.name
-            damping = 0.0 if rule == "ftrl" else self.job.cluster.agree.damping  # ftrl's rate is that of all its past
-            self.wire.add_table(number, table, damping=damping)
         self.tables, self.block = tables, block
         self._embeddings = model.embeddings
         if self.rounds is not None:
             self.rounds.abandon()
         self.rounds = Rounds(list(tables.values()), block, generation=generation)
-        self._ready.set()
-        self.wire.open()
         log.info("generation %d: %s", generation, "a fresh model" if start is None else f"loaded {start}")
 
     @property
@@ -117,6 +157,10 @@ class ParameterServer:
         if action is None:
             raise PeerError(f"pserver.{self.part} knows no {op!r}")
         facts, arrays = unpack(body)
+        if "writer_epoch" in facts:
+            self._obeyed = max(self._obeyed, self.writer_epoch(), facts["writer_epoch"])
+            if facts["writer_epoch"] < self._obeyed:
+                return pack({"overtaken": self._obeyed})
         if op != "load":
             while not self._ready.wait(1.0):
                 if self.stopped.is_set():
@@ -173,8 +217,6 @@ class ParameterServer:
     # What the coordinator orders
 
     def _do_load(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
-        self._ready.clear()
-        self.wire.shut()
         self.load(facts["checkpoint"], generation=facts["generation"], warm=facts["warm"])
         return pack({})
 
@@ -184,16 +226,19 @@ class ParameterServer:
 
     def _do_save(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """Write this server's part of a checkpoint. Nothing is under way: trainers have paused."""
-        block = self._block()
+        block, aside = self._block(), Path(facts["aside"])
+        own = aside.with_name(part_of(aside, f"pserver.{self.part}.{self.incarnation}"))
+        own.mkdir(exist_ok=True)
         self.wire.shut()
         try:
-            files = checkpoints.write_tables(Path(facts["aside"]), self.tables, part=self.part, parts=self.parts)
+            files = checkpoints.write_tables(own, self.tables, part=self.part, parts=self.parts)
             with block.lock:
                 tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
             sequences = [list(entry) for entry in self.wire.sequences()]
         finally:
             self.wire.open()
-        return pack({"files": files, "steps": block.steps, "sequences": sequences}, tensors)
+        said = {"files": files, "directory": own.name, "steps": block.steps, "sequences": sequences}
+        return pack(said, tensors)
 
     def _do_epoch(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """Begin another epoch: rows that the job restarts learn anew."""
@@ -207,6 +252,7 @@ class ParameterServer:
 
     def _do_progress(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """How far each lease's pushes have come here: those of any table, and those of a whole batch."""
+        self._fence(facts.get("replaced_clients", []))
         begun = self._begun | dict(self.wire.progress())
         return pack({"begun": list(begun.items()), "done": list(self._done.items())})
 
@@ -217,12 +263,17 @@ class ParameterServer:
         for lease in old:
             self._begun.pop(lease, None)
             self._done.pop(lease, None)
-        for client in facts["clients"]:
-            self.wire.forget(client)
+        self._fence(facts["clients"])
         return pack({})
 
     def _do_stats(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         return pack(self.stats())
+
+    def _fence(self, clients: Sequence[int]) -> None:
+        """Execute nothing of these any more: others go on with their work, and count from what is here now."""
+        for client in sorted({*clients} - self._fenced):
+            self._fenced.add(client)
+            self.wire.fence(client)
 
     def _block(self) -> Block:
         if self.block is None:

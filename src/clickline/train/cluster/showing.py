@@ -54,6 +54,8 @@ class Shown(Deaths):
 
     def write_status(self) -> None:
         """For `clickline status`."""
+        if self.overtaken is not None:
+            return
         self._status_written = time.monotonic()
         with self.changed:
             status = status_of(self)

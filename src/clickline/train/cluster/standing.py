@@ -51,6 +51,11 @@ class Standing:
     retries: int = 0
     """The same of trainers' requests that had to be sent again."""
     faults: list[str] = field(default_factory=list)
+    """The last ones; all of them are in the coordinator's log."""
+    incarnations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By name, the last process that has joined under it: see incarnations.py."""
+    writer_epoch: int = 0
+    """Counts the coordinators of this run: others believe the one with the highest."""
     valid: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)

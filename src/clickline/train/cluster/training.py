@@ -57,15 +57,22 @@ class Trainer:
         self._rate = 0.0
         self._rows = self._steps = 0
         member.stats = self.stats
-        member.on_stop = self.lines.cancel
+        member.on_stop = self._hurry
+        member.follow_servers(self.lines.follow)
 
     def run(self) -> None:
         """Until the coordinator says that it is over."""
         while True:
             if self.member.failure is not None:
                 raise self.member.failure
-            facts = {"client": self.member.client, "left": self._left, "holding": bool(self._unsettled)}
-            work, _ = self.member.ask("next", facts, patience=2.0)
+            facts = {
+                "client": self.member.client,
+                "left": self._left,
+                "holding": bool(self._unsettled),
+                "leases": [one["lease"] for one in self._unsettled],
+            }
+            # Once: an answer that is lost on the way has a lease in it.
+            work, _ = self.member.ask("next", facts, once=True, patience=2.0)
             kind = work["do"]
             if kind == "stop":
                 return
@@ -96,6 +103,13 @@ class Trainer:
     def close(self) -> None:
         self.way.close()
         self.lines.close()
+
+    def _hurry(self) -> None:
+        """It is over: nothing is waited for. For one that was replaced, or has lost the coordinator, nothing works."""
+        if self.member.failure is None:
+            self.lines.cancel()
+        else:
+            self.lines.close()
 
     def _train(self, work: dict[str, Any]) -> None:
         generation, epoch, lease = work["generation"], work["epoch"], work["lease"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clickline.config import Job
-from clickline.errors import PeerError
+from clickline.errors import PeerError, ReplacedError
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.interrupts import Interrupts
 from clickline.train.cluster.orders import Orders
@@ -38,6 +38,7 @@ class Waiting:
         self._look: Callable[[], None] = lambda: None
         self._errands = ThreadPoolExecutor(1, thread_name_prefix="clickline-errand")
         self._interrupts = Interrupts()
+        self._turned = self._asked = time.monotonic()
         self._away = False
         """Whether an errand is under way; no other can be sent meanwhile."""
 
@@ -62,13 +63,17 @@ class Waiting:
                     return
                 desk.changed.wait(0.2)
             self._interrupts.check()
+            self._check_place()
+            if desk.overtaken is not None:
+                raise ReplacedError(desk.overtaken)
             self._look()
             if desk.stopping is not None:
                 raise PeerError(desk.stopping)
             desk.look()
             if desk.rollback_wanted and not rolling and not desk.final:
                 raise RolledBack
-            self._bury()
+            if not rolling:  # else all leases are void, and who has died since is seen to afterwards
+                self._bury()
             for fault in desk.news():
                 self.watcher.say(fault)
             desk.show(self.watcher)
@@ -80,6 +85,18 @@ class Waiting:
             absent = desk.absent(most)
             if absent:
                 raise PeerError(f"{absent} has been gone for {most:.0f} s and did not come back")
+
+    def _check_place(self) -> None:
+        """Ask the servers who is coordinator, after a standstill of this process, and while nobody is heard of.
+
+        Then another one may have come in its place, and nothing must be concluded from everybody's silence.
+        """
+        now, patience = time.monotonic(), self.job.cluster.warn_after
+        stood_still, self._turned = now - self._turned > patience, now
+        alone = self.desk.begun and not self.desk.anybody_well() and now - self._asked > patience
+        if self._orders is not None and (stood_still or alone):
+            self._orders.check_obeyed()
+            self._asked = self._turned = time.monotonic()
 
     def _errand(self, work: Callable[[], T], *, rolling: bool = False) -> T:
         """Have something done that may take long, such as what needs a server that is being started again."""
@@ -105,10 +122,14 @@ class Waiting:
         """Give the work of the dead to the living."""
         for holder in [] if self._away else self.desk.all_dead():
             leases = self.desk.leases_of(holder)
-            found = self._errand(self._servers().progress) if leases else {}
+            found = self._progress() if leases else {}
             known = {lease: found.get(lease, (0, 0)) for lease in leases}
             # Rows that an earlier holder is known to have done are done, whatever a server has forgotten since.
             self.desk.bury(holder, {n: (max(least, leases[n]), most) for n, (least, most) in known.items()})
+
+    def _progress(self) -> dict[int, tuple[int, int]]:
+        servers, replaced = self._servers(), self.desk.replaced()
+        return self._errand(lambda: servers.progress(replaced=replaced))
 
     def _order(self, op: str, facts: dict[str, Any] | None = None, *, rolling: bool = False) -> list[dict[str, Any]]:
         servers = self._servers()

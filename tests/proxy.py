@@ -37,13 +37,17 @@ class UnreliableProxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"tcp:127.0.0.1:{self._listening.getsockname()[1]}"
         self._sockets: list[socket.socket] = []
+        self._down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
-        host, port = self._target[4:].rsplit(":", 1)
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                if self._down:
+                    client.close()
+                    continue
+                host, port = self._target[4:].rsplit(":", 1)
                 try:
                     server = socket.create_connection((host, int(port)))
                 except OSError:  # not up yet, or just killed
@@ -88,8 +92,24 @@ class UnreliableProxy:
                     return name
         return None
 
+    def retarget(self, target: str) -> None:
+        """Lead to another from here on, as the name of a service does whose process was moved to another host."""
+        self._target = target
+        self._cut(self._sockets)
+
+    def interrupt(self) -> None:
+        """Break all connections and let no other come about, until `restore`."""
+        self._down = True
+        self._cut(self._sockets)
+
+    def restore(self) -> None:
+        self._down = False
+
     def close(self) -> None:
-        for each in (self._listening, *self._sockets):
+        self._cut([self._listening, *self._sockets])
+
+    def _cut(self, sockets: list[socket.socket]) -> None:
+        for each in sockets:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

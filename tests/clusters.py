@@ -203,21 +203,38 @@ class Parts(Watched):
         }
         self.started: dict[str, subprocess.Popen[str]] = {}
 
-    def start(self, role: str, rank: int = 0, *, program: list[str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self,
+        role: str,
+        rank: int = 0,
+        *,
+        program: list[str] | None = None,
+        name: str = "",
+        elsewhere: str = "",
+        bind: str = "",
+    ) -> subprocess.Popen[str]:
+        """`elsewhere`: a server that others are to find there, not where the job's list has it. `name`: of its log."""
+        at = bind or elsewhere
         bind = {"coordinator": self.coordinator, "pserver": self.servers[rank] if role == "pserver" else ""}.get(
             role, ""
         )
+        shared = dict(self.shared)
+        if elsewhere:
+            listed = shared["CLICKLINE_PSERVERS"].split(",")
+            shared["CLICKLINE_PSERVERS"] = ",".join([*listed[:rank], elsewhere, *listed[rank + 1 :]])
+            bind = at
+        name = name or f"{role}.{rank}"
         env = {
             **os.environ,
             **ENVIRONMENT,
-            **self.shared,
+            **shared,
             "CLICKLINE_ROLE": role,
             "CLICKLINE_RANK": str(rank),
             "CLICKLINE_BIND": bind,
         }
         logs = self.directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        with (logs / f"{role}.{rank}.log").open("a") as log:
+        with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, *(program or ["-m", "clickline"]), role, str(self.file)],
                 stdout=log,
@@ -225,7 +242,7 @@ class Parts(Watched):
                 text=True,
                 env=env,
             )
-        self.started[f"{role}.{rank}"] = process
+        self.started[name] = process
         if role == "coordinator":
             self.process = process
         return process
@@ -240,6 +257,16 @@ class Parts(Watched):
     def kill_hard(self, name: str) -> None:
         self.hit(self.started[name].pid)
         self.started.pop(name).wait()
+
+    def ends_replaced(self, name: str) -> None:
+        """Wait until one has ended because another has its place, and said so."""
+        process = self.started.pop(name)
+        try:
+            code = process.wait(timeout=PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+        assert code == 9, f"{name} ended with {code}:\n{self.log(name)}"
 
     def ends(self) -> dict[str, Any]:
         """Wait until all have ended well."""

@@ -19,24 +19,26 @@ FORMAT = f"{Path(__file__)}:Gated"
 class Gated(Reader):
     """Lines are a label and values of slots, or orders.
 
-    `WAIT name` waits for a file beside this one, `DIE` kills the process, `RAISE` fails.
+    `WAIT name` waits for a file beside this one, `SLEEP seconds` sleeps, `DIE` kills the process, `RAISE` fails.
     """
 
     def tables(self, stream, path) -> Iterator[pa.RecordBatch]:
         trains = os.environ.get("CLICKLINE_ROLE") == "trainer"
         rows: list[list[str]] = []
         for line in stream.read().decode().splitlines():
-            if line[0] in "WDR" and rows:
+            if line[0] in "WDRS" and rows:
                 yield _batch(rows)
                 rows = []
             if line.startswith("WAIT") and trains:
                 while not Path(path).with_name(line.split()[1]).exists():
                     time.sleep(0.01)
+            elif line.startswith("SLEEP") and trains:
+                time.sleep(float(line.split()[1]))
             elif line == "DIE" and trains:
                 os.kill(os.getpid(), signal.SIGKILL)
             elif line == "RAISE" and trains:
                 raise RuntimeError("this log is torn")
-            elif line[0] not in "WDR":
+            elif line[0] not in "WDRS":
                 rows.append(line.split(","))
         if rows:
             yield _batch(rows)

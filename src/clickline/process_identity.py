@@ -1,0 +1,33 @@
+"""Which process one is: by machine, number and birth, so that another process can tell whether it still lives.
+
+Imports nothing of the project: any layer may use it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def machine() -> str:
+    """Names the kernel's boot and the process id namespace: the same for those who can see each other's numbers."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  (it is no path)
+    except OSError:
+        return ""
+
+
+def birth(pid: int) -> int:
+    """When a process began, in the kernel's ticks: tells it from a later one with its number. 0 if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    fields = text.rpartition(")")[2].split()
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def proven_dead(*, on: str, pid: int, born: int) -> bool:
+    """Whether a process of that machine has ended; False if it lives, and if it cannot be seen from here."""
+    return bool(on) and on == machine() and pid > 0 and born > 0 and birth(pid) != born
