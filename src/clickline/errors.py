@@ -4,7 +4,7 @@ ClicklineError
 ├── JobError          the job file is wrong
 ├── DataError         the data cannot be read, or too much of it is malformed
 ├── ModelError        the model cannot be built, or does not fit the job
-├── CheckpointError   a checkpoint or table file is missing, damaged, or of another job
+├── CheckpointError   a checkpoint or another file of a run is missing, damaged, of another job, or cannot be written
 ├── PeerError         another process of the job cannot be reached, refuses us, or has failed
 ├── VersionError      a published version is missing, damaged, does not fit its parent, or must not be published
 └── ReplacedError     another process has taken this one's place

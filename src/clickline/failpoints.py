@@ -1,4 +1,4 @@
-"""Places where a process can be told to die, so that tests can kill it between any two steps of a delivery.
+"""Places where a process can be told to die, so that tests can kill it between any two steps of a delivery or a save.
 
 `CLICKLINE_FAIL_AT=publish.before-rename` makes the process kill itself with SIGKILL when it gets there, `…:3` when it
 gets there for the third time. Every place is registered in NAMES, so that a test which goes through all of them cannot
@@ -56,7 +56,24 @@ DELIVERING = (
     "cube.trimmed",
 )
 """In the order in which a delivery passes them."""
-NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING), 0)
+TRAINING = (
+    "checkpoint.begun",
+    "checkpoint.tables-written",
+    "checkpoint.dense-written",
+    "checkpoint.manifest-written",
+    "checkpoint.replaced-aside",
+    "checkpoint.in-place",
+    "checkpoint.replaced-half-removed",
+    "checkpoint.done",
+    "checkpoint.prune-aside",
+    "checkpoint.prune-half-removed",
+    "checkpoint.pruned",
+    "standing.written",
+    "standing.renamed",
+)
+"""In the order in which a checkpoint that replaces one of the same step is written, and others are removed after it;
+those of `standing` are passed by a coordinator whenever it notes where the run stands."""
+NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING), 0)
 """Every place, and how often this process has been there. Only counted while the variable is set."""
 
 

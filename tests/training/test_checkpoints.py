@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 
 from clickline import train_job
 from clickline.config import Job
@@ -71,20 +70,33 @@ def test_only_the_newest_and_the_best_are_kept(small_job, criteo):
     assert len(steps) <= 3
 
 
-def test_a_full_disk_is_said_and_leaves_the_older_ones(small_job, trained, monkeypatch):
-    before = [found.step for found in checkpoints.find(trained.directory / "checkpoints")]
+def test_a_damaged_manifest_is_named(trained):
+    path = trained.checkpoint / "manifest.json"
+    good = path.read_text()
+    path.write_text(good.replace('"seed": 5', '"seed": 7'))
+    with pytest.raises(CheckpointError, match=r"manifest\.json: damaged"):
+        checkpoints.read(trained.checkpoint)
 
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)  # a full disk cannot be had in a test
-    with pytest.raises(CheckpointError, match="No space left"):
-        checkpoints.write(
-            trained.directory / "checkpoints", facts={"step": 10**6}, tensors={"a": torch.zeros(1)}, tables={}
-        )
-    monkeypatch.undo()
-    assert [found.step for found in checkpoints.find(trained.directory / "checkpoints")] == before
-    assert not list((trained.directory / "checkpoints").glob(".writing-*"))
+def test_dense_state_is_compared_with_its_digest_by_whoever_loads_it_alone(trained):
+    """As a parameter server does, which reads its own rows of the tables and leaves the others' files alone."""
+    path = trained.checkpoint / checkpoints.DENSE
+    good = path.read_bytes()
+    path.write_bytes(good[:-9] + bytes([good[-9] ^ 64]) + good[-8:])
+    with pytest.raises(CheckpointError, match=r"dense\.safetensors: damaged"):
+        checkpoints.dense_tensors(checkpoints.read(trained.checkpoint))
+
+
+def test_going_on_from_an_earlier_one_does_not_cost_the_newest(small_job):
+    """Those of later steps, which the run has not reached again, do not count against `checkpoint.keep`."""
+    settings = small_job.model_dump()
+    settings["checkpoint"] = {"every_steps": 5, "every_epochs": 0, "keep": 2}
+    settings["train"] |= {"max_steps": 20}
+    run = train_job(Job.model_validate(settings))
+    saves = run.directory / "checkpoints"
+    (saves / "step-0000000015").rename(saves / "step-0000000005")  # its name alone is what matters here
+    checkpoints.prune(saves, newest=5, keep=1, also=None)
+    assert sorted(path.name for path in saves.iterdir()) == ["step-0000000005", "step-0000000020"]
 
 
 def test_warm_start_takes_weights_but_counts_from_zero(small_job, trained):

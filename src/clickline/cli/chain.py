@@ -81,7 +81,7 @@ class Training:
 def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
     """Train, or go on training, or find that all is done."""
     from clickline.errors import CheckpointError
-    from clickline.launch.clusters import JOB_FILE, train_job
+    from clickline.launch.clusters import JOB_FILE, train_job, write_job_file
     from clickline.train import checkpoints
     from clickline.train.resuming import check_same_job
 
@@ -104,7 +104,7 @@ def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
         how = "resumed"
     result = train_job(job, resume=bool(found), fresh=fresh, watcher=watcher)
     # As launchers leave it: to go on with, whatever --set and files it came from.
-    (directory / JOB_FILE).write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+    write_job_file(directory / JOB_FILE, job)
     return Training(how, directory, result.checkpoint, result.rows, result.seconds, result.test)
 
 

@@ -10,7 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from clickline.config import Job
-from clickline.errors import JobError, PeerError
+from clickline.durable import replace_json
+from clickline.errors import CheckpointError, JobError, PeerError
 from clickline.launch.child import stopped_by_signals
 from clickline.launch.local import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.process import Spec
@@ -21,6 +22,8 @@ from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.processes import open_coordinator, write_result
 from clickline.train.collective.places import in_a_group
 from clickline.train.collective.training import train_collective
+from clickline.train.run_lock import VARIABLE as LOCK_VARIABLE
+from clickline.train.run_lock import RunLock
 from clickline.train.watching import Silent, Watcher
 
 JOB_FILE = "job.json"
@@ -58,10 +61,10 @@ def _train_on_servers(
 ) -> Result:
     directory = Path(job.output) / job.name
     token = secrets.token_hex(32)
-    with stopped_by_signals(), private_sockets() as sockets:
+    with stopped_by_signals(), private_sockets() as sockets, RunLock(directory, role="train") as lock:
         coordinator = open_coordinator(
             job,
-            directory=directory,
+            lock=lock,
             address=coordinator_address(job, sockets=sockets),
             token=token.encode(),
             resume=resume,
@@ -71,7 +74,7 @@ def _train_on_servers(
         )
         try:
             job_file = directory / JOB_FILE
-            job_file.write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+            write_job_file(job_file, job)
             specs = local_specs(
                 job,
                 job_file=job_file,
@@ -91,7 +94,15 @@ def _train_on_servers(
                 _see_out(supervisor)
         finally:
             coordinator.close(patience=0)  # nobody is left to take leave
-    return write_result(coordinator, found)
+        return write_result(coordinator, found, lock=lock)
+
+
+def write_job_file(path: Path, job: Job) -> None:
+    """Leave the job as it was resolved, for processes that are started with it and for whoever goes on with the run."""
+    try:
+        replace_json(path, job.model_dump(mode="json"))
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be written: {error}") from error
 
 
 def _coming(supervisor: Supervisor) -> int:
@@ -136,9 +147,26 @@ class _Looking:
 def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher) -> Result:
     """Collective training by processes started here, as torchrun would start them."""
     directory = Path(job.output) / job.name
-    directory.mkdir(parents=True, exist_ok=True)
+    with stopped_by_signals(), RunLock(directory, role="train") as lock:
+        specs = _ranks(job, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start)
+        watcher.begin(f"training in {len(specs)} ranks; their logs are in {directory / 'logs'}")
+        outcome = directory / "result.json"
+        outcome.unlink(missing_ok=True)
+        with Supervisor(specs, restarts=0, on_event=watcher.say) as supervisor:
+            try:
+                supervisor.wait()
+            finally:
+                watcher.end()
+        found = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
+
+
+def _ranks(job: Job, *, lock: RunLock, resume: bool | Path, fresh: bool, warm_start: Path | None) -> list[Spec]:
+    """The ranks to start. They meet on `cluster.host`, the loopback address unless the job says otherwise."""
+    directory = lock.directory
     job_file = directory / JOB_FILE
-    job_file.write_text(json.dumps(job.model_dump(mode="json"), indent=1), encoding="utf-8")
+    write_job_file(job_file, job)
     argv = [sys.executable, "-m", "clickline", "train", str(job_file), "--json"]
     if resume:
         argv += ["--resume-from", str(resume)] if isinstance(resume, Path) else ["--resume"]
@@ -149,10 +177,12 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
         "WORLD_SIZE": str(ranks),
         "MASTER_ADDR": job.cluster.host,
         "MASTER_PORT": str(free_ports(job.cluster.host, 1)[0]),
+        "CLICKLINE_TOKEN": secrets.token_hex(32),
+        LOCK_VARIABLE: lock.nonce,  # rank 0 writes in our stead
         "OMP_NUM_THREADS": threads,
         "TORCH_CPP_LOG_LEVEL": "ERROR",  # else PyTorch prints stack frames when a peer dies
     }
-    specs = [
+    return [
         Spec(
             role="trainer",
             rank=rank,
@@ -163,14 +193,3 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
         )
         for rank in range(ranks)
     ]
-    watcher.begin(f"training in {ranks} ranks; their logs are in {directory / 'logs'}")
-    outcome = directory / "result.json"
-    outcome.unlink(missing_ok=True)
-    with stopped_by_signals(), Supervisor(specs, restarts=0, on_event=watcher.say) as supervisor:
-        try:
-            supervisor.wait()
-        finally:
-            watcher.end()
-    found = json.loads(outcome.read_text(encoding="utf-8"))
-    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
-    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)

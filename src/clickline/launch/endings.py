@@ -15,7 +15,7 @@ MEANINGS = {
     3: "The job is wrong.",
     4: "The data cannot be read, or too much of it is malformed.",
     5: "The model cannot be built, or does not fit the job.",
-    6: "A checkpoint is missing, damaged, or of another job.",
+    6: "A checkpoint is missing, damaged, of another job, or cannot be written.",
     7: "Another process of the job cannot be reached, refuses us, or has failed.",
     8: "A published version is missing, damaged, does not fit its parent, or must not be published.",
     9: "Another process has taken this one's place.",

@@ -18,6 +18,7 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
 from clickline.train import checkpoints
+from clickline.train.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints import Checkpoint
 from clickline.train.journal import METRICS
 from clickline.train.learner import Learner
@@ -65,7 +66,7 @@ class Trained:
 
 def newest(source: Path) -> Checkpoint:
     """The checkpoint that a path means: itself, or the newest complete one of a run."""
-    if (source / checkpoints.MANIFEST).is_file():
+    if (source / MANIFEST).is_file():
         return checkpoints.read(source)
     found = _found(source / "checkpoints")
     if not found:
@@ -94,7 +95,7 @@ def open_trained(source: Path, *, threads: int | None = None) -> Trained:
             return _opened(checkpoint, threads=threads)
         except (CheckpointError, FileNotFoundError):
             # A running job keeps only so many: the one that we had begun with may be gone by now.
-            if (checkpoint.path / checkpoints.MANIFEST).is_file() or attempt == _TRIES:
+            if (checkpoint.path / MANIFEST).is_file() or attempt == _TRIES:
                 raise
     raise AssertionError("unreachable")
 

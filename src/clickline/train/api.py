@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,13 +14,15 @@ from clickline.config import Job
 from clickline.data.fitting import fit
 from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
+from clickline.durable import replace_json
 from clickline.errors import CheckpointError, JobError
 from clickline.train import checkpoints
 from clickline.train.evaluating import evaluate, flat
 from clickline.train.journal import Journal
 from clickline.train.learner import Learner
 from clickline.train.loop import EVALUATION_BATCH, Run
-from clickline.train.resuming import check_same_job
+from clickline.train.resuming import check_same_job, checkpoint_to_resume
+from clickline.train.run_lock import RunLock
 from clickline.train.watching import Silent, Watcher
 
 
@@ -58,10 +58,17 @@ def train_job(
     """
     if not job.data.train:
         raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
-    started = time.perf_counter()
-    watcher = watcher or Silent()
     directory = Path(job.output) / job.name
-    old = _checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+    with RunLock(directory, role="train") as lock:
+        return _train(job, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
+
+
+def _train(
+    job: Job, *, lock: RunLock, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+) -> Result:
+    """`train_job`, in a directory that is ours."""
+    started, directory = time.perf_counter(), lock.directory
+    old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
     threads = _use_threads(job)
     if old is not None:
         check_same_job(job, old.manifest["job"], where=old.path)
@@ -69,14 +76,15 @@ def train_job(
     else:
         schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
     learner = Learner(job=job, schema=schema, threads=threads)
-    run = Run(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher)
+    run = Run(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, check=lock.check)
     if old is not None:
         run.resume(old)
         watcher.say(f"resuming from {old.path}, step {old.step}")
     elif warm_start is not None:
         tensors = checkpoints.load(checkpoints.read(warm_start), tables=learner.sparse.tables)
         learner.restore(tensors, step=0, weights_only=True)
-    journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=None if old is None else old.step)
+    resumed_at = None if old is None else old.step
+    journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=lock.check)
     try:
         run.train(journal)
         test = run.test(journal) if job.data.test else {}
@@ -93,8 +101,17 @@ def train_job(
         valid=run.valid,
         test=test,
     )
-    (directory / "result.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    write_result_file(lock, result.to_dict())
     return result
+
+
+def write_result_file(lock: RunLock, facts: dict[str, Any]) -> None:
+    """Leave what a run came to in its directory."""
+    lock.check()
+    try:
+        replace_json(lock.directory / "result.json", facts)
+    except OSError as error:
+        raise CheckpointError(f"{lock.directory / 'result.json'}: cannot be written: {error}") from error
 
 
 def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
@@ -115,24 +132,6 @@ def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher 
         )
     finally:
         watcher.end()
-
-
-def _checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -> checkpoints.Checkpoint | None:
-    if isinstance(resume, Path):
-        return checkpoints.read(resume)
-    found = checkpoints.find(directory / "checkpoints")
-    if resume:
-        if not found:
-            raise CheckpointError(f"{directory} has no checkpoint to resume from; leave --resume out to start")
-        return found[-1]
-    if found and not fresh:
-        raise CheckpointError(
-            f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
-            "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
-        )
-    if fresh and directory.is_dir():
-        shutil.rmtree(directory / "checkpoints", ignore_errors=True)
-    return None
 
 
 def _use_threads(job: Job) -> int:

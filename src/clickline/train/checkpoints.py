@@ -2,7 +2,7 @@
 
 A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the
 manifest, and made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found
-before it is used. docs/reference/checkpoint.md is the specification.
+before it is used. docs/reference/checkpoint.md is the specification, checkpoint_directories.py has the renames.
 
 Where several processes hold the tables, each writes its own buckets into the same hidden directory: `begin`, then
 `write_tables` in each, then `finish` in one.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -26,12 +25,21 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from clickline import _native
-from clickline.durable import alive, sync_directory, write_synced
+from clickline.durable import sync_directory, write_synced
 from clickline.errors import CheckpointError
+from clickline.failpoints import reach
 from clickline.ps.tables import BUCKETS
+from clickline.train import checkpoint_directories
+from clickline.train.checkpoint_digests import (
+    DIGEST_OF_MANIFEST,
+    damage,
+    digest_of,
+    digest_of_manifest,
+    problem_of,
+)
+from clickline.train.checkpoint_directories import MANIFEST
 
 FORMAT = 1
-MANIFEST = "manifest.json"
 DENSE = "dense.safetensors"
 MANIFEST_LIMIT = 16 << 20
 _TABLE = re.compile(r"table-(\w+?)(?:-\d{4}-of-\d{4})?\.rows")
@@ -59,12 +67,13 @@ def write(
     facts: dict[str, Any],
     tensors: dict[str, torch.Tensor],
     tables: dict[str, _native.Table],
+    check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
-    """Write `directory/step-N`, N from the facts, and return it. Replaces nothing."""
+    """Write `directory/step-N`, N from the facts, and return it. `check` raises if it must not become visible."""
     aside = begin(directory, step=facts["step"])
     try:
         files = write_tables(aside, tables)
-        return finish(aside, facts=facts, tensors=tensors, tables=files)
+        return finish(aside, facts=facts, tensors=tensors, tables=files, check=check)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -72,13 +81,13 @@ def write(
 
 def begin(directory: Path, *, step: int) -> Path:
     """The hidden directory of a checkpoint to be."""
-    aside = directory / f".writing-step-{step:010d}-{os.getpid()}"
+    aside = directory / checkpoint_directories.unfinished_name(step)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
     except OSError as error:
         raise _unwritable(aside, error) from error
+    reach("checkpoint.begun")
     return aside
 
 
@@ -89,8 +98,12 @@ def write_tables(
     written = {}
     for name, table in tables.items():
         file = aside / table_file(name, part=part, parts=parts)
-        table.save(str(file))
-        written[file.name] = _digest(file)
+        try:
+            table.save(str(file))
+            written[file.name] = digest_of(file)
+        except (OSError, CheckpointError) as error:  # the latter from native code
+            raise _unwritable(aside, error) from error
+    reach("checkpoint.tables-written")
     return written
 
 
@@ -100,27 +113,30 @@ def finish(
     facts: dict[str, Any],
     tensors: dict[str, torch.Tensor],
     tables: dict[str, dict[str, Any]],
+    check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
     """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
-    place = aside.parent / aside.name.removeprefix(".writing-").rpartition("-")[0]
     try:
         write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
-        files = {**tables, DENSE: _digest(aside / DENSE)}
-        manifest = {"format": FORMAT, **facts, "files": files}
+        reach("checkpoint.dense-written")
+        manifest = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(aside / DENSE)}}
+        manifest[DIGEST_OF_MANIFEST] = digest_of_manifest(manifest)
         write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
         sync_directory(aside)
-        if place.exists():  # the same step, reached again after a resume: the new one is as good
-            shutil.rmtree(place)
-        aside.rename(place)
-        sync_directory(aside.parent)
+        reach("checkpoint.manifest-written")
+        place = checkpoint_directories.put_in_place(aside, check=check)
+        reach("checkpoint.done")
     except OSError as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise _unwritable(place, error) from error
+        raise _unwritable(aside, error) from error
     return Checkpoint(place, manifest)
 
 
-def _unwritable(place: Path, error: OSError) -> CheckpointError:
-    return CheckpointError(f"{place}: cannot be written: {error}; those before it are untouched")
+def _unwritable(aside: Path, error: Exception) -> CheckpointError:
+    place = aside.with_name(checkpoint_directories.visible_name(aside.name))
+    return CheckpointError(
+        f"{place}: cannot be written: {error}; those before it are untouched, and --resume goes on from the newest"
+    )
 
 
 def find(directory: Path) -> list[Checkpoint]:
@@ -151,24 +167,38 @@ def read(path: Path) -> Checkpoint:
     for name in manifest["files"]:
         if "/" in name or name.startswith("."):
             raise CheckpointError(f"{manifest_path}: file name {name!r} leaves the checkpoint's directory")
+    digest = digest_of_manifest(manifest)
+    if manifest.get(DIGEST_OF_MANIFEST, digest) != digest:
+        raise CheckpointError(
+            f"{manifest_path}: damaged: its content has SHA-256 {digest[:12]}…; use another checkpoint"
+        )
     return Checkpoint(path, manifest)
 
 
 def verify(checkpoint: Checkpoint) -> None:
     """Raise unless every file is there with the size and SHA-256 that the manifest says, and no other."""
-    wanted = checkpoint.manifest["files"]
-    there = {file.name for file in checkpoint.path.iterdir()} - {MANIFEST}
-    for name in sorted(wanted.keys() - there):
-        raise CheckpointError(f"{checkpoint.path / name}: missing; use an older checkpoint")
-    for name in sorted(there - wanted.keys()):
-        raise CheckpointError(f"{checkpoint.path / name}: not in the manifest; remove it if you put it there")
-    for name, facts in sorted(wanted.items()):
-        seen = _digest(checkpoint.path / name)
-        if seen != facts:
-            raise CheckpointError(
-                f"{checkpoint.path / name}: damaged: {seen['bytes']} bytes with SHA-256 {seen['sha256'][:12]}…, "
-                f"manifest says {facts['bytes']} and {facts['sha256'][:12]}…; use an older checkpoint"
-            )
+    problem = problem_of(checkpoint.path, checkpoint.manifest["files"])
+    if problem is not None:
+        raise CheckpointError(f"{problem}; {_advice(checkpoint)}")
+
+
+def newest_sound(directory: Path, *, before: int | None = None) -> Checkpoint | None:
+    """The newest checkpoint whose every byte is right, of those below a step."""
+    for place in sorted(directory.glob("step-*"), reverse=True):
+        try:
+            found = read(place)
+            if (before is None or found.step < before) and problem_of(place, found.manifest["files"]) is None:
+                return found
+        except (CheckpointError, OSError):
+            continue
+    return None
+
+
+def _advice(damaged: Checkpoint) -> str:
+    older = newest_sound(damaged.path.parent, before=damaged.step)
+    if older is None:
+        return "there is no sound checkpoint before it in its run: --fresh starts over"
+    return f"{older.path} is sound: `clickline train JOB --resume-from {older.path}` goes on from there"
 
 
 def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
@@ -204,24 +234,31 @@ def load_tables(
 
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The dense part alone."""
+    """The dense part alone, compared with its digest."""
+    file, said = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
     try:
-        return load_tensors((checkpoint.path / DENSE).read_bytes())
+        size = file.stat().st_size
+        content = file.read_bytes() if said is not None and size == said["bytes"] else b""
+        seen = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+        if seen != said:
+            raise CheckpointError(damage(file, seen=seen, said=said or {"bytes": 0, "sha256": "none"}))
+        return load_tensors(content)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{checkpoint.path / DENSE}: {error}") from error
+        raise CheckpointError(f"{file}: {error}") from error
 
 
-def prune(directory: Path, *, keep: int, also: int | None) -> None:
-    """Remove all but the newest `keep` checkpoints and the one of step `also`, and what killed saves left."""
-    checkpoints = find(directory)
-    for checkpoint in checkpoints[:-keep]:
-        if checkpoint.step != also:
-            shutil.rmtree(checkpoint.path)
-    for leftover in directory.glob(".writing-*"):
-        if not alive(int(leftover.name.rsplit("-", 1)[1])):
-            shutil.rmtree(leftover, ignore_errors=True)
+def prune(
+    directory: Path, *, newest: int, keep: int, also: int | None, check: Callable[[], None] = lambda: None
+) -> None:
+    """Remove all but the newest `keep` checkpoints and the one of step `also`. `check` raises if nothing may be.
 
-
-def _digest(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    `newest` is the step that was saved last. Those of later steps are left: a run that went on from an earlier
+    checkpoint has not come there yet, and they must not crowd out its own.
+    """
+    last, kept = f"step-{newest:010d}", None if also is None else f"step-{also:010d}"
+    # By their names: that one of them is damaged must not end a run that does not need it.
+    whole = [p for p in sorted(directory.glob("step-*")) if p.name <= last and (p / MANIFEST).is_file()]
+    for place in whole[:-keep]:
+        if place.name != kept:
+            checkpoint_directories.remove(place, check=check)
+    reach("checkpoint.pruned")

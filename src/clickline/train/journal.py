@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from clickline.data.batch import Batch
+from clickline.durable import replace_file
+from clickline.errors import CheckpointError
 from clickline.train.learner import Learned
 from clickline.train.metrics import auc, measure
 from clickline.train.tensorboard import EventWriter
@@ -88,9 +92,20 @@ class Interval:
 class Journal:
     """Appends lines of metrics to the run's directory."""
 
-    def __init__(self, directory: Path, *, tensorboard: bool, resumed_at: int | None) -> None:
+    failure: CheckpointError | None = None
+    """Why a line could not be written, for a thread that did not write it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        tensorboard: bool,
+        resumed_at: int | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` is called before each line, and raises if this process may not write there any more."""
         directory.mkdir(parents=True, exist_ok=True)
-        self._path = directory / METRICS
+        self._path, self._check = directory / METRICS, check
         if resumed_at is not None:
             self._forget_after(resumed_at)
         self._lines = self._path.open("a" if resumed_at is not None else "w", encoding="utf-8")
@@ -98,22 +113,32 @@ class Journal:
 
     def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
         """One line of metrics: `kind` is train, valid or test."""
-        self._lines.write(json.dumps({"kind": kind, "step": step, "epoch": epoch, **figures}) + "\n")
-        self._lines.flush()
-        if self._events is not None:
-            numbers = {f"{kind}/{name}": float(v) for name, v in figures.items() if isinstance(v, int | float)}
-            self._events.scalars(step=step, values=numbers)
+        self._check()
+        try:
+            self._lines.write(json.dumps({"kind": kind, "step": step, "epoch": epoch, **figures}) + "\n")
+            self._lines.flush()
+            if self._events is not None:
+                numbers = {f"{kind}/{name}": float(v) for name, v in figures.items() if isinstance(v, int | float)}
+                self._events.scalars(step=step, values=numbers)
+        except OSError as error:
+            self.failure = CheckpointError(
+                f"{self._path.parent}: metrics cannot be written: {error}; --resume goes on from the newest checkpoint"
+            )
+            raise self.failure from error
 
     def rewind(self, step: int) -> None:
         """Drop the lines after a step, which will be taken again."""
+        self._check()
         self._lines.close()
         self._forget_after(step)
         self._lines = self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:
-        self._lines.close()
+        with suppress(OSError):  # of a full disk, which `line` has said: what could not be written is still held back
+            self._lines.close()
         if self._events is not None:
-            self._events.close()
+            with suppress(OSError):
+                self._events.close()
 
     def _forget_after(self, step: int) -> None:
         """Drop lines that the killed run wrote past the checkpoint; they will be written again."""
@@ -126,4 +151,4 @@ class Journal:
                     kept.append(line)
             except (ValueError, KeyError):  # the line the kill cut short
                 break
-        self._path.write_text("".join(kept), encoding="utf-8")
+        replace_file(self._path, "".join(kept).encode())

@@ -60,8 +60,19 @@ class Run:
     A run of several ranks overrides where its batches come from, how it measures, and how it saves and loads.
     """
 
-    def __init__(self, *, job: Job, schema: Schema, learner: Learner, directory: Path, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        *,
+        job: Job,
+        schema: Schema,
+        learner: Learner,
+        directory: Path,
+        watcher: Watcher,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` raises if this process may not write to the directory any more."""
         self.job = job
+        self.check = check
         self.schema = schema
         self.learner = learner
         self.directory = directory
@@ -113,10 +124,20 @@ class Run:
             facts=self._facts(),
             tensors={**self.learner.tensors(), **self.interval.tensors()},
             tables=self.learner.sparse.tables,
+            check=self.check,
         )
         self._saved_at = self.learner.step
-        checkpoints.prune(self.checkpoint_directory, keep=self.job.checkpoint.keep, also=self.standing.best_step)
+        self._prune()
         return checkpoint
+
+    def _prune(self) -> None:
+        checkpoints.prune(
+            self.checkpoint_directory,
+            newest=self.learner.step,
+            keep=self.job.checkpoint.keep,
+            also=self.standing.best_step,
+            check=self.check,
+        )
 
     def _facts(self) -> dict[str, Any]:
         """What a manifest says of this instant."""

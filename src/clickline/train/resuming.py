@@ -1,4 +1,7 @@
-"""Whether a checkpoint may be gone on from: only with the job it was made by, apart from what changes no arithmetic."""
+"""Which checkpoint a run goes on from, and whether it may.
+
+It may only with the job that the checkpoint was made by, apart from what changes no arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,28 @@ from typing import Any
 
 from clickline.config import Job
 from clickline.errors import CheckpointError
+from clickline.train import checkpoint_directories, checkpoints
+
+
+def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -> checkpoints.Checkpoint | None:
+    """The one named, or the newest of the run; None to start. `fresh` removes what is there. Call it under the lock."""
+    if isinstance(resume, Path):
+        return checkpoints.read(resume)
+    if fresh and not resume:
+        for place in sorted((directory / "checkpoints").glob("step-*"), reverse=True):
+            checkpoint_directories.remove(place)
+        return None
+    found = checkpoints.find(directory / "checkpoints")
+    if resume:
+        if not found:
+            raise CheckpointError(f"{directory} has no checkpoint to resume from; leave --resume out to start")
+        return found[-1]
+    if found:
+        raise CheckpointError(
+            f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
+            "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
+        )
+    return None
 
 
 def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:

@@ -22,7 +22,7 @@ from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.incarnations import Incarnations
 from clickline.train.cluster.roster import Roster
 from clickline.train.cluster.server_addresses import ServerAddresses
-from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.standing import Standing, StandingFile
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
 from clickline.train.journal import Journal
 
@@ -37,8 +37,11 @@ _NOT_REWOUND = (
 class Affairs:
     """What everybody's questions are answered from. Deaths are another file."""
 
-    def __init__(self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool, file: StandingFile
+    ) -> None:
         self.job, self.schema, self.directory, self.standing, self.sync = job, schema, directory, standing, sync
+        self.file = file
         lock = threading.RLock()
         self.changed, self.announced = threading.Condition(lock), threading.Condition(lock)
         """Something that everybody should hear. Signs of life wait for this alone: if each report of many trainers woke
@@ -295,7 +298,7 @@ class Affairs:
 
     def _save(self) -> None:
         if self._overtaken is None:
-            self.standing.save(self.directory)
+            self.file.save(self.standing)
 
     def _tell(self) -> None:
         self._version += 1

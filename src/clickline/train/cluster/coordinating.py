@@ -19,18 +19,21 @@ from clickline.config import Job
 from clickline.data import pieces
 from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
-from clickline.errors import ReplacedError
+from clickline.errors import ClicklineError, ReplacedError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.examining import Examining
 from clickline.train.cluster.metering import Labelled, Meter, run_metrics
 from clickline.train.cluster.orders import Orders
-from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.standing import Standing, StandingFile
 from clickline.train.cluster.statuses import status_of
 from clickline.train.cluster.waiting import RolledBack
 from clickline.train.journal import Journal
 from clickline.train.stopping import enough, stopped_early
 from clickline.train.watching import Watcher
+
+_LOOK_EVERY = 0.5
+"""Seconds between two looks whether the run's directory is still ours."""
 
 
 class Coordinator(Examining):
@@ -45,13 +48,14 @@ class Coordinator(Examining):
         address: str,
         token: bytes,
         watcher: Watcher,
+        file: StandingFile,
         standing: Standing | None = None,
         taking_over: bool = False,
     ) -> None:
         self.sync = job.way == "sync"
         standing = standing or Standing()
-        standing.writer_epoch += 1
-        desk = Desk(job=job, schema=schema, directory=directory, standing=standing, sync=self.sync)
+        standing.writer_epoch = file.epoch
+        desk = Desk(job=job, schema=schema, directory=directory, standing=standing, sync=self.sync, file=file)
         super().__init__(job=job, desk=desk, watcher=watcher, schema=schema, directory=directory)
         self.started = time.monotonic()
         self.coming: Callable[[], int] | None = None
@@ -72,9 +76,10 @@ class Coordinator(Examining):
 
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
-        self._look = look
+        self._look = self._watched(look)
         resumed = self.standing.step if self.standing.step else None
-        self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed)
+        check = self.desk.file.check_holder
+        self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed, check=check)
         self.desk.journal, self.desk.say = self._journal, self.watcher.say
         try:
             with self._interrupts:
@@ -83,13 +88,44 @@ class Coordinator(Examining):
             self.desk.overtake(str(error))  # everybody goes on, with another coordinator
             raise
         except BaseException as error:
-            self.desk.stop(f"{type(error).__name__}: {error}")
+            own = self._own_failure() or error
+            if isinstance(own, ReplacedError):
+                self.desk.overtake(str(own))
+            else:
+                self.desk.stop(f"{type(own).__name__}: {own}")
+            if own is not error:
+                raise own from error
             raise
         finally:
             self.watcher.end()
             with self.desk.changed:  # reports may still come in
                 self.desk.journal = None
             self._journal.close()
+
+    def _watched(self, look: Callable[[], None]) -> Callable[[], None]:
+        """`look`, and now and then whether this process may and can still write to the run's directory."""
+        looked = time.monotonic()
+
+        def both() -> None:
+            nonlocal looked
+            if time.monotonic() - looked > _LOOK_EVERY:
+                looked = time.monotonic()
+                own = self._own_failure()
+                if own is not None:
+                    raise own
+            look()
+
+        return both
+
+    def _own_failure(self) -> ClicklineError | None:
+        """That this process was replaced, or that a thread which answers others could not write what it must."""
+        try:
+            self.desk.file.check_holder()
+        except ReplacedError as error:
+            return error
+        except OSError:  # whoever must write will say it
+            pass
+        return self.desk.file.failure or (None if self._journal is None else self._journal.failure)
 
     def _run(self) -> dict[str, Any]:
         self._gather()
@@ -128,8 +164,9 @@ class Coordinator(Examining):
 
     def close(self, *, patience: float = 5.0) -> None:
         """Let go of everybody. Those who still ask are told that it is over, for a while."""
-        self.dismiss()
-        if self.desk.overtaken is None:
+        replaced = isinstance(self._own_failure(), ReplacedError) or self.desk.overtaken is not None
+        if not replaced:
+            self.dismiss()
             self.desk.await_farewells(patience)
         if self._orders is not None:
             self._orders.close()
@@ -170,6 +207,7 @@ class Coordinator(Examining):
             token=self._token,
             client=desk.client,
             writer_epoch=desk.writer_epoch,
+            file=desk.file,
         )
         desk.moved = self._orders.moved
         if self._taking_over:
@@ -280,11 +318,17 @@ class Coordinator(Examining):
             servers = self._servers()
             checkpoint = self._errand(lambda: servers.save(directory, facts=facts, buffers=desk.buffers))
             now = time.monotonic()
+            self.verified.add(str(checkpoint.path))
             desk.cut_done(checkpoint.path, pause=now - paused, seconds=now - began)
         finally:
             desk.go_on()
-        also = standing.best_step
-        checkpoints.prune(directory, keep=self.job.checkpoint.keep, also=also)
+        checkpoints.prune(
+            directory,
+            newest=checkpoint.step,
+            keep=self.job.checkpoint.keep,
+            also=standing.best_step,
+            check=desk.file.check_holder,
+        )
         self.watcher.say(
             f"checkpoint of step {standing.step:,}: trainers stood still for {now - paused:.2f} s "
             f"({paused - began:.2f} s to come to a halt)"

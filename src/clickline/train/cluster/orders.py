@@ -14,11 +14,12 @@ import torch
 from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import PeerError, ReplacedError
+from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.ps.dense import Flat
 from clickline.ps.messages import pack, unpack
 from clickline.train import checkpoints
 from clickline.train.building import build
+from clickline.train.cluster.standing import StandingFile
 
 _LONG = 3600.0
 """Seconds that a server may take to save or load."""
@@ -40,13 +41,22 @@ class Orders:
     """A way to every server. Calls wait for a server that is being restarted, as long as the job's patience lasts."""
 
     def __init__(
-        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, writer_epoch: int = 0
+        self,
+        *,
+        job: Job,
+        schema: Schema,
+        addresses: list[str],
+        token: bytes,
+        client: int,
+        file: StandingFile,
+        writer_epoch: int = 0,
     ) -> None:
         self._job = job
         self._writer_epoch = writer_epoch
         self._addresses = list(addresses)
         self._token, self._client = token, client
         self._schema = schema
+        self._file = file
         self.servers = len(addresses)
         self._lane = _native.Lane(
             addresses,
@@ -110,7 +120,9 @@ class Orders:
         self._lane.cancel()
 
     def _order(self, op: str, facts: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice.
+        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice. With the
+        # writer's epoch, since one of a coordinator that was replaced must not be carried out at all.
+        self._file.check_holder()
         numbered = {**facts, "order": secrets.token_hex(8), "writer_epoch": self._writer_epoch}
         bodies = [pack(numbered) for _ in range(self.servers)]
         return self._checked(self._lane.call(op, bodies, deadline=_LONG))
@@ -132,6 +144,8 @@ class Orders:
             replies = self._order("save", {"aside": str(aside)})
             files: dict[str, Any] = {}
             for said, _ in replies:
+                if "unwritable" in said:
+                    raise CheckpointError(said["unwritable"])
                 files |= said["files"]
                 for name in said["files"]:
                     (aside.parent / said["directory"] / name).rename(aside / name)
@@ -139,7 +153,13 @@ class Orders:
             tensors = self._dense([arrays for _, arrays in replies], buffers)
             tensors["steps"] = torch.tensor(max(said["steps"] for said, _ in replies))
             tensors["tick"] = torch.tensor(facts.get("tick", 0))
-            return checkpoints.finish(aside, facts={**facts, "sequences": sequences}, tensors=tensors, tables=files)
+            return checkpoints.finish(
+                aside,
+                facts={**facts, "sequences": sequences},
+                tensors=tensors,
+                tables=files,
+                check=self._file.check_holder,
+            )
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -14,21 +13,25 @@ from typing import Any
 from clickline.config import Job
 from clickline.data.fitting import fit
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError, JobError
+from clickline.durable import replace_json
+from clickline.errors import CheckpointError, JobError, ReplacedError
 from clickline.train import checkpoints
-from clickline.train.api import Result
+from clickline.train.api import Result, write_result_file
 from clickline.train.cluster.affairs import released
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.membership import Member
 from clickline.train.cluster.metering import Meter, member_metrics
 from clickline.train.cluster.places import Place
 from clickline.train.cluster.serving import ParameterServer
-from clickline.train.cluster.standing import FILE, Standing
+from clickline.train.cluster.standing import Standing, StandingFile
 from clickline.train.cluster.training import Trainer, complain
-from clickline.train.resuming import check_same_job
+from clickline.train.resuming import check_same_job, checkpoint_to_resume
+from clickline.train.run_lock import RunLock
 from clickline.train.watching import Silent, Watcher
 
 log = logging.getLogger("clickline.cluster")
+_GAP = 1_000_000
+"""Generations and leases that a coordinator skips which does not know how many there were."""
 
 
 def run_pserver(job: Job, place: Place) -> None:
@@ -55,6 +58,8 @@ def run_pserver(job: Job, place: Place) -> None:
         log.info("serving part %d of %d at %s", place.rank, len(place.pservers), server.wire.address)
         while not server.stopped.wait(0.5):
             member.introduce(generation=server.generation)
+            if beside is not None and isinstance(beside.failure, ReplacedError):
+                raise beside.failure  # a coordinator that was replaced tells nobody to stop
         if member.failure is not None:
             raise member.failure
         log.info("stopping: %s", member.stopping)
@@ -109,36 +114,36 @@ def run_coordinator(
     job: Job, place: Place, *, resume: bool | Path = False, fresh: bool = False, watcher: Watcher | None = None
 ) -> dict[str, Any]:
     """Coordinate one run. A coordinator that was killed before it was finished is taken up where it stood."""
-    coordinator = open_coordinator(
-        job,
-        directory=place.directory,
-        address=place.bind,
-        token=place.token,
-        resume=resume,
-        fresh=fresh,
-        watcher=watcher or Silent(),
-        recover=True,
-    )
-    try:
-        found = coordinator.run()
-    finally:
-        coordinator.close()
-    write_result(coordinator, found)
+    with RunLock(place.directory, role="coordinator") as lock:
+        coordinator = open_coordinator(
+            job,
+            lock=lock,
+            address=place.bind,
+            token=place.token,
+            resume=resume,
+            fresh=fresh,
+            watcher=watcher or Silent(),
+            recover=True,
+        )
+        try:
+            found = coordinator.run()
+        finally:
+            coordinator.close()
+        write_result(coordinator, found, lock=lock)
     return found
 
 
-def write_result(coordinator: Coordinator, found: dict[str, Any]) -> Result:
+def write_result(coordinator: Coordinator, found: dict[str, Any], *, lock: RunLock) -> Result:
     """Leave what a run came to, and what happened on the way, in its directory."""
     result = Result(**{field.name: found[field.name] for field in fields(Result)})
-    text = json.dumps({**result.to_dict(), **coordinator.account()}, indent=1)
-    (coordinator.directory / "result.json").write_text(text + "\n", encoding="utf-8")
+    write_result_file(lock, {**result.to_dict(), **coordinator.account()})
     return result
 
 
 def open_coordinator(
     job: Job,
     *,
-    directory: Path,
+    lock: RunLock,
     address: str,
     token: bytes,
     resume: bool | Path,
@@ -155,62 +160,89 @@ def open_coordinator(
             f"tables.evict_every is {job.tables.evict_every}, but parameter servers sweep at the end of each epoch: "
             "leave it 0, or use strategy: single or collective"
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    standing = Standing.read(directory) if recover and not fresh and not resume else None
-    if standing is not None and standing.phase in ("finished", "failed"):
-        standing = None
+    directory, file = lock.directory, StandingFile(lock)
+    standing, lost = None, False
+    if recover and not fresh and not resume:
+        standing, lost = _left(job, file, directory=directory, watcher=watcher)
     taking_over = standing is not None
+    verified: set[str] = set()
     if standing is not None:
         watcher.say(
             f"taking up the run where the coordinator before stood: epoch {standing.epoch + 1}, step {standing.step}"
         )
     else:
-        standing = _standing(job, directory, resume=resume, fresh=fresh)
+        old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+        standing = Standing() if old is None else _standing(job, old)
         standing.warm = None if warm_start is None else str(checkpoints.read(warm_start).path)
-        (directory / FILE).unlink(missing_ok=True)
+        verified = {path for path in (standing.checkpoint, standing.warm) if path is not None}
+        for path in verified:  # nobody has loaded it yet; one that takes over verifies what it must load, when it must
+            watcher.begin(f"verifying {path}")
+            checkpoints.verify(checkpoints.read(Path(path)))
+            watcher.end()
+        file.remove()
     if standing.checkpoint is None:
         schema_file = directory / "schema.json"
         schema = _schema(job, schema_file, known=standing.step > 0 or standing.book is not None)
     else:
         schema = Schema.from_dict(checkpoints.read(Path(standing.checkpoint)).manifest["schema"])
-    return Coordinator(
+    coordinator = Coordinator(
         job=job,
         schema=schema,
         directory=directory,
         address=address,
         token=token,
         watcher=watcher,
+        file=file,
         standing=standing,
         taking_over=taking_over,
     )
+    coordinator.verified |= verified
+    coordinator.desk.stale = lost
+    return coordinator
+
+
+def _left(job: Job, file: StandingFile, *, directory: Path, watcher: Watcher) -> tuple[Standing | None, bool]:
+    """Where a coordinator before this one stood, if it was not finished; and whether that had to be guessed."""
+    try:
+        standing = file.read()
+    except CheckpointError as error:
+        old = checkpoints.newest_sound(directory / "checkpoints")
+        if old is None:
+            raise CheckpointError(
+                f"{error}; there is no sound checkpoint to go on from instead: remove it to start anew"
+            ) from error
+        standing = _standing(job, old)
+        # Everybody who has lived on goes back to the checkpoint. Of what was numbered since, nothing may be taken for
+        # something new.
+        standing.generation += _GAP
+        standing.next_lease += _GAP
+        standing.faults.append(f"{error}; all go on from {old.path}")
+        watcher.say(standing.faults[-1])
+        return standing, True
+    if standing is not None and standing.phase in ("finished", "failed"):
+        return None, False
+    return standing, False
 
 
 def _schema(job: Job, file: Path, *, known: bool) -> Schema:
     """What rows mean, fitted to the data once; a coordinator that takes over must not fit anew."""
     if known and file.is_file():
-        return Schema.from_dict(json.loads(file.read_text(encoding="utf-8")))
+        try:
+            return Schema.from_dict(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{file}: not readable: {error}; without it the run cannot be taken up: --fresh starts over"
+            ) from error
     schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
-    file.write_text(json.dumps(schema.to_dict()), encoding="utf-8")
+    try:
+        replace_json(file, schema.to_dict(), indent=None)
+    except OSError as error:
+        raise CheckpointError(f"{file}: cannot be written: {error}") from error
     return schema
 
 
-def _standing(job: Job, directory: Path, *, resume: bool | Path, fresh: bool) -> Standing:
-    if isinstance(resume, Path):
-        old = checkpoints.read(resume)
-    else:
-        found = checkpoints.find(directory / "checkpoints")
-        if found and not resume and not fresh:
-            raise CheckpointError(
-                f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
-                "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
-            )
-        if fresh:
-            shutil.rmtree(directory / "checkpoints", ignore_errors=True)
-        if not resume or fresh:
-            return Standing()
-        if not found:
-            raise CheckpointError(f"{directory} has no checkpoint to resume from; leave --resume out to start")
-        old = found[-1]
+def _standing(job: Job, old: checkpoints.Checkpoint) -> Standing:
+    """Where a checkpoint stood."""
     check_same_job(job, old.manifest["job"], where=old.path)
     if "generation" not in old.manifest["standing"]:
         raise CheckpointError(
@@ -231,28 +263,35 @@ class _Beside(threading.Thread):
     def __init__(self, job: Job, place: Place) -> None:
         super().__init__(name="clickline-coordinator", daemon=True)
         self.failure: Exception | None = None
-        self._coordinator = open_coordinator(
-            job,
-            directory=place.directory,
-            address=place.coordinator_bind,
-            token=place.token,
-            resume=False,
-            fresh=False,
-            watcher=Silent(),
-            recover=True,
-        )
+        self._lock = RunLock(place.directory, role="pserver 0, the coordinator in it")
+        try:
+            self._coordinator = open_coordinator(
+                job,
+                lock=self._lock,
+                address=place.coordinator_bind,
+                token=place.token,
+                resume=False,
+                fresh=False,
+                watcher=Silent(),
+                recover=True,
+            )
+        except BaseException:
+            self._lock.release()
+            raise
         self.start()
 
     def run(self) -> None:
         try:
-            found = self._coordinator.run()
+            try:
+                found = self._coordinator.run()
+            finally:
+                self._coordinator.close()
+            write_result(self._coordinator, found, lock=self._lock)
         except Exception as error:
             self.failure = error
             log.error("%s", error)
         finally:
-            self._coordinator.close()
-        if self.failure is None:
-            write_result(self._coordinator, found)
+            self._lock.release()
 
 
 def _member(role: str, job: Job, place: Place, *, address: str = "") -> Member:

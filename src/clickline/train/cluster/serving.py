@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import PeerError
+from clickline.errors import CheckpointError, PeerError
 from clickline.ps.dense import Block, Flat, block_of
 from clickline.ps.messages import pack, unpack
 from clickline.ps.tables import build_tables, owned_buckets, settings_of
@@ -170,6 +170,8 @@ class ParameterServer:
             reply = action(facts, arrays)
             return reply
         with self._ordering:
+            if facts["writer_epoch"] < self._obeyed:  # one that has waited here while a newer coordinator came
+                return pack({"overtaken": self._obeyed})
             if self._ordered[0] != facts["order"]:
                 self._ordered = facts["order"], action(facts, arrays)
             return self._ordered[1]
@@ -235,6 +237,8 @@ class ParameterServer:
             with block.lock:
                 tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
             sequences = [list(entry) for entry in self.wire.sequences()]
+        except CheckpointError as error:  # the run's affair, not this server's
+            return pack({"unwritable": f"pserver.{self.part}: {error}"})
         finally:
             self.wire.open()
         said = {"files": files, "directory": own.name, "steps": block.steps, "sequences": sequences}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from clickline.durable import replace_json
+from clickline.errors import ReplacedError
 from clickline.train.cluster.affairs import log
 from clickline.train.cluster.deaths import Deaths
 from clickline.train.cluster.statuses import status_of
@@ -59,7 +59,6 @@ class Shown(Deaths):
         self._status_written = time.monotonic()
         with self.changed:
             status = status_of(self)
-        aside = self.directory / f".{STATUS}.{os.getpid()}"
-        with suppress(OSError):  # a full disk must not end a run for the sake of its status
-            aside.write_text(json.dumps(status, indent=1), encoding="utf-8")
-            aside.replace(self.directory / STATUS)
+        with suppress(OSError, ReplacedError):  # a full disk must not end a run for the sake of its status
+            self.file.check_holder()
+            replace_json(self.directory / STATUS, status, synced=False)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from clickline.errors import CheckpointError
-
-FILE = "coordinator.json"
+from clickline.durable import replace_file
+from clickline.errors import CheckpointError, ClicklineError, ReplacedError
+from clickline.failpoints import reach
+from clickline.train.run_lock import COORDINATOR as FILE
+from clickline.train.run_lock import EPOCH, RunLock
 
 
 @dataclass
@@ -66,23 +67,78 @@ class Standing:
     cut_seconds: float = 0.0
     """Of the last cut: from the wish for it to its end, the trainers' coming to a halt included."""
 
-    def save(self, directory: Path) -> None:
-        """Replace the file; a reader sees the old or the new one."""
-        aside = directory / f".{FILE}.{os.getpid()}"
-        aside.write_text(json.dumps(self.__dict__), encoding="utf-8")
-        aside.replace(directory / FILE)
-
-    @classmethod
-    def read(cls, directory: Path) -> Standing | None:
-        """What a coordinator before this one has left, if anything."""
-        try:
-            return cls.from_dict(json.loads((directory / FILE).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise CheckpointError(f"{directory / FILE}: not readable: {error}; remove it to start anew") from error
-
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> Standing:
         known = {name: value for name, value in facts.items() if name in cls.__dataclass_fields__}
         return cls(**known)
+
+
+class StandingFile:
+    """`coordinator.json` of a run whose lock this process holds."""
+
+    def __init__(self, lock: RunLock) -> None:
+        self._lock, self._path = lock, lock.directory / FILE
+        self._left: os.stat_result | None = None
+        """The file as this process has left it."""
+        self.failure: ClicklineError | None = None
+        """Why it could not be written: reason enough to end the run, whichever thread came upon it."""
+
+    @property
+    def epoch(self) -> int:
+        """Of this writer."""
+        return self._lock.epoch
+
+    def check_holder(self) -> None:
+        """Raise ReplacedError if another process has taken the run's directory."""
+        self._lock.check()
+
+    def read(self) -> Standing | None:
+        """What a coordinator before this one has left, if anything. Raises CheckpointError if it cannot be read."""
+        try:
+            facts = json.loads(self._path.read_bytes())
+            if not isinstance(facts, dict):
+                raise ValueError("not a JSON object")
+            return Standing.from_dict(facts)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{self._path}: not readable: {error}") from error
+
+    def remove(self) -> None:
+        """For a run that starts, or goes on from a checkpoint."""
+        self._lock.check()
+        self._path.unlink(missing_ok=True)
+
+    def save(self, standing: Standing) -> None:
+        """Replace the file; when this returns, a crash cannot take it back. A process that was replaced is told so."""
+        facts = {**standing.__dict__, EPOCH: self._lock.epoch}
+        try:
+            replace_file(self._path, json.dumps(facts).encode(), before_rename=self._before_rename)
+            self._left = self._path.stat()
+            reach("standing.renamed")
+        except ReplacedError as error:
+            self.failure = error
+            raise
+        except OSError as error:
+            self.failure = CheckpointError(
+                f"{self._path}: cannot be written: {error}; --resume goes on from the newest checkpoint"
+            )
+            raise self.failure from error
+
+    def _before_rename(self) -> None:
+        reach("standing.written")
+        self._lock.check()
+        # The lock's file may have been removed, and another process may have locked a new one.
+        try:
+            with self._path.open("rb") as file:
+                now = os.fstat(file.fileno())
+                left = self._left
+                same = left is not None and os.path.samestat(now, left) and now.st_mtime_ns == left.st_mtime_ns
+                facts = {} if same else json.loads(file.read())
+        except (FileNotFoundError, ValueError):
+            return
+        if isinstance(facts, dict) and facts.get(EPOCH, 0) > self._lock.epoch:
+            raise ReplacedError(
+                f"{self._path} is of writer epoch {facts[EPOCH]}, this process is of {self._lock.epoch}: it was "
+                "replaced, and changes nothing"
+            )

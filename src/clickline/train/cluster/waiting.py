@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from clickline.config import Job
 from clickline.errors import PeerError, ReplacedError
+from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.interrupts import Interrupts
 from clickline.train.cluster.orders import Orders
@@ -39,6 +40,8 @@ class Waiting:
         self._errands = ThreadPoolExecutor(1, thread_name_prefix="clickline-errand")
         self._interrupts = Interrupts()
         self._turned = self._asked = time.monotonic()
+        self.verified: set[str] = set()
+        """Checkpoints that were written or read through by this process: the others are, before servers load them."""
         self._away = False
         """Whether an errand is under way; no other can be sent meanwhile."""
 
@@ -138,6 +141,9 @@ class Waiting:
     def _load(self, checkpoint: str | Path | None, *, rolling: bool = False) -> None:
         standing = self.standing
         path = None if checkpoint is None else str(checkpoint)
+        if path is not None and path not in self.verified:
+            self._errand(lambda: checkpoints.verify(checkpoints.read(Path(path))), rolling=rolling)
+            self.verified.add(path)
         self.desk.serves = path
         self._order(
             "load", {"checkpoint": path, "generation": standing.generation, "warm": standing.warm}, rolling=rolling

@@ -3,11 +3,20 @@
 Every rank meets the others at a small key-value store, which torchrun or rank 0 holds at MASTER_ADDR:MASTER_PORT. It
 is also where a rank that fails leaves its reason. A rank that finds a connection cut looks there, so it can say which
 rank failed first and why, or which are gone without a word, as killed ones are.
+
+Neither the store nor gloo asks who connects. On one machine both listen on the loopback address only. Across machines
+the store listens on the address that MASTER_ADDR names, if this host has it, and the names at the store are made from
+the job's token, so that ranks of another job, or whoever only guesses, touch nothing. Who can connect can still list
+the names, with a new enough PyTorch: docs/cluster.md says what is open, and to whom it must not be.
 """
 
 from __future__ import annotations
 
+import errno
+import hmac
+import logging
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,9 +33,9 @@ from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
 from clickline.train.collective.places import Place, place_of
 
+log = logging.getLogger("clickline.collective")
 GRACE = 2.0
 """Seconds that survivors wait for each other's word about who failed."""
-_LOOPBACK = ("127.0.0.1", "localhost")
 _TEXT_LIMIT = 2000
 _meetings = count()  # torchrun's store outlives a group: another one of the same processes needs names of its own
 
@@ -143,7 +152,7 @@ def join(cluster: Cluster, *, place: Place | None = None) -> Group:
     until = time.monotonic() + cluster.start_timeout
     store = _store(place, patience=cluster.start_timeout)
     backend = _meet(place, store, until=until, patience=cluster.start_timeout)
-    if backend == "gloo" and place.host in _LOOPBACK:  # or it would look for this host's name, which may lead nowhere
+    if backend == "gloo" and place.on_loopback:  # or it would listen on the address that this host's name has
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     group = Group(place, store, backend=backend, patience=cluster.retry_for)
     with group.together("connecting"):
@@ -160,9 +169,22 @@ def join(cluster: Cluster, *, place: Place | None = None) -> Group:
 def _store(place: Place, *, patience: float) -> Store:
     holds = place.rank == 0 and not place.agent
     where = f"{place.host}:{place.port}"
+    waits = timedelta(seconds=patience)
     try:
-        store = TCPStore(place.host, place.port, None, holds, timedelta(seconds=patience), wait_for_workers=False)
-    except RuntimeError as error:
+        if holds:
+            listener = _listening(place)
+            store = TCPStore(
+                place.host,
+                listener.getsockname()[1],
+                None,
+                is_master=True,
+                timeout=waits,
+                wait_for_workers=False,
+                master_listen_fd=listener.detach(),  # the store's from here on
+            )
+        else:
+            store = TCPStore(place.host, place.port, None, is_master=False, timeout=waits, wait_for_workers=False)
+    except (RuntimeError, OSError) as error:
         reason = str(error).splitlines()[0]
         if holds:
             raise PeerError(f"rank 0 cannot listen at {where} (MASTER_ADDR:MASTER_PORT): {reason}") from error
@@ -170,7 +192,33 @@ def _store(place: Place, *, patience: float) -> Store:
             f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
             f"{patience:g} s; is rank 0 running there? ({reason})"
         ) from error
-    return PrefixStore(f"clickline/{place.attempt}/{next(_meetings)}", store)
+    return PrefixStore(f"clickline/{_secret(place)}/{place.attempt}/{next(_meetings)}", store)
+
+
+def _listening(place: Place) -> socket.socket:
+    """A socket at the address that MASTER_ADDR names. Left to itself, the store would listen on all of this host's."""
+    family, kind, _, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            # The name of a service, say, that leads here although no interface has its address.
+            log.warning("%s is no address of this host: the store listens on all of them", place.host)
+            listener.bind(("::" if family == socket.AF_INET6 else "", place.port))
+        listener.listen(socket.SOMAXCONN)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _secret(place: Place) -> str:
+    """Part of every name at the store; those of another job, or without its token, use others."""
+    return hmac.new(place.token, b"clickline collective", "sha256").hexdigest()[:32] if place.token else "open"
 
 
 def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
@@ -195,5 +243,6 @@ def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
     numbers = ", ".join(key.partition("/")[2] for key in missing)
     raise PeerError(
         f"rank {numbers} of {place.ranks} did not come to {place.host}:{place.port} within {patience:g} s "
-        "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE"
+        "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE, and with the "
+        "same CLICKLINE_TOKEN if any has one"
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
 
 from clickline.errors import PeerError
 
@@ -25,6 +27,13 @@ class Place:
     """Which of torchrun's restarts this is: the store outlives them."""
     gpu: bool
     """Whether CLICKLINE_DEVICE asks for one."""
+    token: bytes = field(default=b"", repr=False)
+    """The job's token, if it has one: names at the store are made from it."""
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether all ranks are on one machine, and meet where no other can come."""
+        return self.host == "localhost" or (_is_address(self.host) and ip_address(self.host).is_loopback)
 
 
 def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
@@ -53,7 +62,26 @@ def place_of(environ: Mapping[str, str] = os.environ) -> Place:
         agent=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
         attempt=environ.get("TORCHELASTIC_RESTART_COUNT", "0"),
         gpu=device == "cuda",
+        token=_token(environ),
     )
+
+
+def _token(environ: Mapping[str, str]) -> bytes:
+    token, file = environ.get("CLICKLINE_TOKEN", ""), environ.get("CLICKLINE_TOKEN_FILE", "")
+    if not token and file:
+        try:
+            token = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise PeerError(f"CLICKLINE_TOKEN_FILE: {file!r} cannot be read as text") from None
+    return token.strip().encode()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(environ: Mapping[str, str], name: str, otherwise: int | None = None) -> int:

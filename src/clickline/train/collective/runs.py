@@ -37,9 +37,17 @@ class RankRun(Run):
     learner: RankLearner
 
     def __init__(
-        self, *, job: Job, schema: Schema, learner: RankLearner, directory: Path, watcher: Watcher, group: Group
+        self,
+        *,
+        job: Job,
+        schema: Schema,
+        learner: RankLearner,
+        directory: Path,
+        watcher: Watcher,
+        group: Group,
+        check: Callable[[], None],
     ) -> None:
-        super().__init__(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher)
+        super().__init__(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, check=check)
         self.group = group
         self._talk = Exchange(group, doing="agreeing on what comes next")
         self._progress: Progress | None = None
@@ -71,14 +79,14 @@ class RankRun(Run):
                     facts={**self._facts(), "progress": progress},
                     tensors={**self.learner.tensors(), **random, **interval.tensors()},
                     tables=written,
+                    check=self.check,
                 )
         except BaseException:
             if self.group.first:
                 shutil.rmtree(aside, ignore_errors=True)
             raise
         if self.group.first:
-            keep = self.job.checkpoint.keep
-            checkpoints.prune(self.checkpoint_directory, keep=keep, also=self.standing.best_step)
+            self._prune()
         self._saved_at = step
         talk.announce(None)  # nobody goes on, or looks for the checkpoint, before it is there
         return checkpoints.read(self.checkpoint_directory / f"step-{step:010d}")

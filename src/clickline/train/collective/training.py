@@ -7,9 +7,9 @@ launcher. All ranks need the same job and see the same files: data, and the outp
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,15 @@ from clickline.data.fitting import fit
 from clickline.data.schema import Schema
 from clickline.errors import JobError, PeerError
 from clickline.train import checkpoints
-from clickline.train.api import Result, _checkpoint_to_resume
+from clickline.train.api import Result, write_result_file
 from clickline.train.collective.exchanging import Exchange
 from clickline.train.collective.groups import Group, join
 from clickline.train.collective.learning import RankLearner
 from clickline.train.collective.places import Place
 from clickline.train.collective.runs import RankRun
 from clickline.train.journal import Journal
-from clickline.train.resuming import check_same_job
+from clickline.train.resuming import check_same_job, checkpoint_to_resume
+from clickline.train.run_lock import RunLock
 from clickline.train.watching import Silent, Watcher
 
 
@@ -75,13 +76,33 @@ def train_collective(
 def run_rank(
     job: Job, *, group: Group, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
 ) -> Result:
-    """A rank's part in a run, from the first agreement to the result."""
+    """A rank's part in a run, from the first agreement to the result. Rank 0 writes for all, and holds the lock."""
+    with ExitStack() as stack:
+        lock = None
+        if group.first:
+            lock = stack.enter_context(RunLock(Path(job.output) / job.name, role="train, rank 0"))
+        return _run(job, group=group, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+
+
+def _run(
+    job: Job,
+    *,
+    group: Group,
+    lock: RunLock | None,
+    resume: bool | Path,
+    fresh: bool,
+    warm_start: Path | None,
+    watcher: Watcher,
+) -> Result:
     started = time.perf_counter()
     directory = Path(job.output) / job.name
     talk = Exchange(group, doing="agreeing on how to begin")
     old, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh)
+    check = (lambda: None) if lock is None else lock.check
     learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
-    run = RankRun(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, group=group)
+    run = RankRun(
+        job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, group=group, check=check
+    )
     if old is not None:
         run.resume(old)
         watcher.say(f"resuming from {old.path}, step {old.step}, with {group.size} rank(s)")
@@ -89,7 +110,9 @@ def run_rank(
         learner.restore(run.load(checkpoints.read(warm_start)), step=0, weights_only=True)
     resumed_at = None if old is None else old.step
     journal = (
-        Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at) if group.first else NoJournal()
+        Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=check)
+        if group.first
+        else NoJournal()
     )
     try:
         run.train(journal)
@@ -106,8 +129,8 @@ def run_rank(
         valid=run.valid,
         test=test,
     )
-    if group.first:
-        (directory / "result.json").write_text(json.dumps(result.to_dict(), indent=1) + "\n", encoding="utf-8")
+    if lock is not None:
+        write_result_file(lock, result.to_dict())
     return result
 
 
@@ -118,7 +141,7 @@ def _beginning(
     _check_same_jobs(job, talk)
     said: dict[str, Any] = {}
     if talk.rank == 0:
-        old = _checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+        old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
         if old is None:
             schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
         else:
