@@ -6,9 +6,13 @@
 //   waiting for it if it is still going on. A lower one is an error.
 // - A request that gave up before it did anything (its client was gone while it waited) counts as never begun.
 // - After fence(client) nothing of that client is begun, and what had begun is over, unless it takes more than a second.
+// - restore() may come while a request waits for something after its turn came: whoever waited asks done_before() again
+//   before it changes anything.
+// - What was executed counts as executed, whether there was memory to keep its answer or not.
 // - sequences() names the last finished one, so it can be saved together with what the requests changed.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -16,9 +20,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -45,7 +51,7 @@ class ExactlyOnce {
   struct Entry {
     uint64_t last = 0;
     bool running = false;
-    std::shared_ptr<const Response> response;  // of `last`; none if that was before a restart
+    std::shared_ptr<const Response> response;  // of `last`; none if that was before a restart, or it was not to be kept
   };
 
  public:
@@ -61,14 +67,28 @@ class ExactlyOnce {
         : all_(all), entry_(std::move(entry)), sequence_(sequence), first_(first), kept_(std::move(kept)) {}
     Turn(const Turn &) = delete;
     ~Turn() {
-      if (first_) all_.end(*entry_, entry_->last, entry_->response);
+      if (first_) all_.give_up(*entry_);
     }
 
     bool first() const { return first_; }
     const Response *kept() const { return kept_.get(); }
-    void finish(Response response) {
-      kept_ = std::make_shared<const Response>(std::move(response));
-      all_.end(*entry_, sequence_, kept_);
+
+    // Whether the request turns out to be executed already: it is the last one that restore() has named.
+    // Throws AlreadyDone if it is an earlier one.
+    bool done_before() const {
+      std::lock_guard lock(all_.mutex_);
+      if (sequence_ < entry_->last) throw AlreadyDone(described(sequence_, entry_->last));
+      return sequence_ == entry_->last;
+    }
+
+    // The request was executed. An answer that is not to be kept can be had by doing something harmless again.
+    void finish(Kind kind, std::string_view answer, bool keep) noexcept {
+      std::shared_ptr<const Response> response;
+      try {
+        if (keep) response = std::make_shared<const Response>(Response{kind, std::string(answer)});
+      } catch (const std::bad_alloc &) {
+      }
+      all_.end(*entry_, sequence_, std::move(response));
       first_ = false;
     }
 
@@ -95,9 +115,7 @@ class ExactlyOnce {
       still_wanted();
       lock.lock();
     }
-    if (sequence < entry->last)
-      throw AlreadyDone("request " + std::to_string(sequence) + " of client " + std::to_string(client) + ", lane " +
-                        std::to_string(lane) + " was done before; " + std::to_string(entry->last) + " was the last");
+    if (sequence < entry->last) throw AlreadyDone(described(sequence, entry->last));
     if (sequence == entry->last) {
       ++counts_.repeated;
       return Turn(*this, entry, sequence, false, entry->response);
@@ -125,6 +143,12 @@ class ExactlyOnce {
         entry->response = nullptr;
       }
     }
+  }
+
+  size_t under_way() const {  // requests that have their turn and are not finished
+    std::lock_guard lock(mutex_);
+    const auto running = [](const auto &item) { return item.second->running; };
+    return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), running));
   }
 
   void forget(uint64_t client) {
@@ -160,8 +184,10 @@ class ExactlyOnce {
   void end(Entry &entry, uint64_t last, std::shared_ptr<const Response> response) {
     std::lock_guard lock(mutex_);
     if (last > entry.last) counts_.lost += last - entry.last - 1;
-    entry.last = last;
-    entry.response = std::move(response);
+    if (last >= entry.last) {  // else restore() has named a later one
+      entry.last = last;
+      entry.response = std::move(response);
+    }
     entry.running = false;
     finished_.notify_all();
   }
@@ -169,6 +195,16 @@ class ExactlyOnce {
   void check_fence(uint64_t client) const {
     if (fenced_.contains(client))
       throw Fenced("client " + std::to_string(client) + " was replaced by another process of its name");
+  }
+
+  void give_up(Entry &entry) {
+    std::lock_guard lock(mutex_);
+    entry.running = false;
+    finished_.notify_all();
+  }
+
+  static std::string described(uint64_t sequence, uint64_t last) {
+    return "request " + std::to_string(sequence) + " was done before; " + std::to_string(last) + " was the last";
   }
 
   mutable std::mutex mutex_;

@@ -22,7 +22,7 @@ namespace clickline {
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr uint64_t kHandshakeFrame = 4096;  // the limit before a peer has shown that it knows the token
 
-enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get };
+enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get, Busy };
 
 // How rows and gradients travel.
 enum class Width : uint8_t { Fp32 = 0, Fp16 = 1, Bf16 = 2 };

@@ -3,7 +3,10 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "sha256.h"
+#include "utf8.h"
 
 namespace clickline {
 
@@ -42,29 +45,55 @@ struct Terms {  // all that both sides must agree on
   }
 };
 
+// Of one character of UTF-8: control characters (C0, DEL, C1), line and paragraph separators, marks that turn the
+// direction of text (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
+bool controls(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
+  if (character.size() == 2) return byte(0) == 0xC2 && byte(1) < 0xA0;
+  if (character.size() != 3 || byte(0) != 0xE2) return false;
+  if (byte(1) == 0x80) return byte(2) == 0x8E || byte(2) == 0x8F || (byte(2) >= 0xA8 && byte(2) <= 0xAE);
+  return byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
+}
+
 [[noreturn]] void refuse_and_throw(Channel &channel, const std::string &reason, Clock::time_point deadline) {
-  refuse(channel, reason, deadline);
+  refuse(channel, Kind::Refuse, reason, deadline);
   throw PeerFailure(reason);
 }
 
 }  // namespace
 
 std::string printable(std::string_view text) {
-  std::string result(text.substr(0, 1000));
-  for (char &c : result)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  text = text.substr(0, 1000);
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const size_t good = std::min(first_bad_utf8(text), text.size());
+    for (size_t i = 0; i < good;) {
+      const auto byte = static_cast<unsigned char>(text[i]);
+      const size_t size = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+      const std::string_view character = text.substr(i, size);
+      controls(character) ? result += '?' : result += character;
+      i += size;
+    }
+    text.remove_prefix(good);
+    if (text.empty()) break;
+    result += '?';
+    text.remove_prefix(1);
+  }
   return result;
 }
 
-void refuse(Channel &channel, const std::string &reason, Clock::time_point deadline) {
+void refuse(Channel &channel, Kind kind, const std::string &reason, Clock::time_point deadline) {
   try {
-    send_frame(channel, Kind::Refuse, 0, printable(reason), deadline);
+    send_frame(channel, kind, 0, printable(reason), deadline);
   } catch (const ConnectionLost &) {
     // It did not wait for the reason.
   }
 }
 
-Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline) {
+Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline,
+                  const std::function<void()> &admit) {
   Terms terms;
   terms.server_nonce = nonce();
   terms.server_name = own.name;
@@ -93,6 +122,12 @@ Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clo
   if (!same(proof, terms.proof(own.token, "client", 0)))
     refuse_and_throw(channel, "wrong token: client and server were not given the same one", deadline);
 
+  try {
+    if (admit) admit();
+  } catch (const NoRoom &error) {
+    refuse(channel, Kind::Busy, error.what(), deadline);
+    throw;
+  }
   Writer welcome;
   welcome.number(max_frame).raw(text_of(terms.proof(own.token, "server", max_frame)));
   send_frame(channel, Kind::Welcome, 0, welcome.bytes(), deadline);
@@ -102,6 +137,7 @@ Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clo
 std::string Greeting::auth(const FrameHeader &header, std::string_view payload) {
   Reader hello(payload);
   if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(hello.rest()));
+  if (header.kind == Kind::Busy) throw NoRoom("no room: " + printable(hello.rest()));
   if (header.kind != Kind::Hello) throw Garbled("not a HELLO frame");
   const auto first = hello.number<uint16_t>(), last = hello.number<uint16_t>();
   if (first > kWireVersion || last < kWireVersion) {
@@ -124,6 +160,7 @@ std::string Greeting::auth(const FrameHeader &header, std::string_view payload) 
 Welcome Greeting::welcomed(const FrameHeader &header, std::string_view payload) {
   Reader answer(payload);
   if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(answer.rest()));
+  if (header.kind == Kind::Busy) throw NoRoom("no room: " + printable(answer.rest()));
   if (header.kind != Kind::Welcome) throw Garbled("neither a WELCOME nor a REFUSE frame");
   const auto max_frame = answer.number<uint64_t>();
   const Digest proof = digest_of(answer.take(32));
@@ -144,7 +181,7 @@ Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uin
   try {
     auth = greeting.auth(header, receive_payload(channel, header, buffer, deadline));
   } catch (const PeerFailure &) {
-    if (!greeting.objection().empty()) refuse(channel, greeting.objection(), deadline);
+    if (!greeting.objection().empty()) refuse(channel, Kind::Refuse, greeting.objection(), deadline);
     throw;
   }
   server = greeting.server();

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "frame.h"
 
@@ -23,8 +25,16 @@ struct Peer {
   uint32_t lane = 0;
 };
 
+// The server knows the client but has no room for it now: to be tried again, like a refused connection.
+struct NoRoom : ConnectionLost {
+  using ConnectionLost::ConnectionLost;
+};
+
 // Throws PeerFailure with the reason after having sent it, ConnectionLost, TimedOut, or what the channel's check throws.
-Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline);
+// `admit` is called when the client has shown that it knows the token, before it is welcomed; if that throws NoRoom, the
+// client is told so.
+Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clock::time_point deadline,
+                  const std::function<void()> &admit = {});
 
 struct Welcome {
   std::string name;    // the server's
@@ -36,7 +46,7 @@ class Greeting {
  public:
   Greeting(const Identity &own, uint64_t client, uint32_t lane) : own_(own), client_(client), lane_(lane) {}
 
-  // Both throw PeerFailure for a refusal, the server's or ours, ConnectionLost for what makes no sense.
+  // Both throw PeerFailure for a refusal, the server's or ours, NoRoom, ConnectionLost for what makes no sense.
   std::string auth(const FrameHeader &header, std::string_view hello);  // the payload of the AUTH to be sent
   Welcome welcomed(const FrameHeader &header, std::string_view welcome);
 
@@ -54,10 +64,11 @@ class Greeting {
 Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uint32_t lane, std::string &server,
                      Clock::time_point deadline);
 
-// A refusal instead of a hello: for a server that has no room.
-void refuse(Channel &channel, const std::string &reason, Clock::time_point deadline);
+// Kind::Refuse is final, Kind::Busy may be tried again.
+void refuse(Channel &channel, Kind kind, const std::string &reason, Clock::time_point deadline);
 
-// What a peer says, fit for a log: at most 1000 bytes, no control characters.
+// What a peer says, fit for a log or a terminal: at most 1000 bytes of UTF-8, without characters that end lines, control a
+// terminal, or change the direction of text.
 std::string printable(std::string_view text);
 
 }  // namespace clickline

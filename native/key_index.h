@@ -47,8 +47,10 @@ class KeyIndex {
 
   // Room for `count` keys at a load of at most 0.8; `rows` are those indexed so far.
   void reserve(uint32_t count, const RowStore &rows) {
-    if (count > capacity()) *this = KeyIndex(count, rows);
+    if (!holds(count)) *this = KeyIndex(count, rows);
   }
+
+  bool holds(uint64_t count) const { return count <= capacity(); }
 
   // The key must not be in the index yet, and reserve() must have made room for it.
   void add(uint64_t key, uint32_t row) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -40,7 +39,7 @@ class RowMemory {
  private:
   static constexpr size_t kHugePage = size_t{2} << 20;
   struct Free {
-    void operator()(char *block) const { std::free(block); }
+    void operator()(char *block) const { ::operator delete(block, std::align_val_t{kHugePage}); }
   };
   using Block = std::unique_ptr<char, Free>;
 
@@ -48,8 +47,8 @@ class RowMemory {
   void add_block() {
     const size_t wanted = std::max(piece_bytes_, total_ / 32);
     const size_t bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
-    Block block(static_cast<char *>(std::aligned_alloc(kHugePage, bytes)));
-    if (!block) throw std::bad_alloc();
+    blocks_.reserve(blocks_.size() < blocks_.capacity() ? 0 : std::max<size_t>(4, blocks_.size() * 2));
+    Block block(static_cast<char *>(::operator new(bytes, std::align_val_t{kHugePage})));
 #if defined(__linux__)
     madvise(block.get(), bytes, MADV_HUGEPAGE);  // advice only: failing changes nothing but speed
 #endif

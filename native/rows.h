@@ -60,10 +60,8 @@ class RowStore {
     if (row != kNoRow) {
       free_ = static_cast<uint32_t>((*this)[row]->key);
     } else {
-      row = used_;
-      if (row == kNoRow) throw std::length_error("a table holds at most 16,777,215 rows per stripe of 16 buckets");
-      if (row >> shift_ >= pieces_.size() || row >= first_rows_) make_room(row);
-      ++used_;
+      if (used_ == room_) make_room();
+      row = used_++;
     }
     (*this)[row]->live = 1;
     ++live_;
@@ -78,33 +76,44 @@ class RowStore {
     --live_;
   }
 
+  // Room for so many more rows than there are, without allocating anything then. Throws having changed no row.
+  void reserve(uint64_t more) {
+    while (spare() < more) make_room();
+  }
+  uint32_t spare() const { return room_ - live_; }  // new numbers, and those of rows that were freed
+
+  uint32_t stride() const { return stride_; }
   uint32_t live() const { return live_; }
   uint32_t used() const { return used_; }  // numbers below this were handed out; check `live`
   // Without the pieces, which RowMemory counts.
-  size_t bytes() const { return pieces_.capacity() * sizeof(char *) + (small_ ? first_rows_ * size_t{stride_} : 0); }
+  size_t bytes() const { return pieces_.capacity() * sizeof(char *) + (small_ ? room_ * size_t{stride_} : 0); }
 
  private:
-  void make_room(uint32_t row) {
+  // Another piece or, while there is not even one, a larger beginning of it.
+  void make_room() {
+    if (room_ == kNoRow) throw std::length_error("a table holds at most 16,777,215 rows per stripe of 16 buckets");
     const uint32_t piece_rows = 1u << shift_;
-    if (row >= piece_rows) {
-      first_rows_ = kNoRow;  // from here on only the number of pieces limits
-      if (row >> shift_ >= pieces_.size()) pieces_.push_back(memory_->piece());
+    pieces_.reserve(pieces_.size() < pieces_.capacity() ? 0 : std::max<size_t>(1, pieces_.size() * 2));
+    if (room_ >= piece_rows) {
+      pieces_.push_back(memory_->piece());
+      room_ = std::min(kNoRow, room_ + piece_rows);
       return;
     }
-    const uint32_t rows = std::min(piece_rows, std::max(4u, first_rows_ * 2));
+    const uint32_t rows = std::min(piece_rows, std::max(4u, room_ * 2));
     std::unique_ptr<char[]> larger(rows < piece_rows ? new char[rows * size_t{stride_}] : nullptr);
     char *place = larger ? larger.get() : memory_->piece();
+    if (used_) std::memcpy(place, pieces_[0], used_ * size_t{stride_});
     if (pieces_.empty()) pieces_.push_back(nullptr);
-    if (row) std::memcpy(place, pieces_[0], row * size_t{stride_});
     pieces_[0] = place;
     small_ = std::move(larger);
-    first_rows_ = rows;
+    room_ = rows;
   }
 
   std::vector<char *> pieces_;
   std::unique_ptr<char[]> small_;  // the first piece while it is smaller than a piece
   RowMemory *memory_ = nullptr;
-  uint32_t stride_ = 0, shift_ = 0, first_rows_ = 0;
+  uint32_t stride_ = 0, shift_ = 0;
+  uint32_t room_ = 0;  // numbers below this have memory
   uint32_t used_ = 0, live_ = 0, free_ = kNoRow;
 };
 

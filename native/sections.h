@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,13 +29,19 @@ struct SectionPlan {
   static bool waits(int section) {
     return section == kWaitingKeys || section == kWaitingSeen || section == kWaitingSlots || section == kSightings;
   }
-  // Cannot overflow: 4096 buckets of at most 2^24 items of at most 2^34 bytes.
+  // Throws for sizes that no file can have: what a header says may be anything.
   SectionPlan(const TableHeader &h, uint64_t data) {
-    width = {8, 8, 8, 4, uint64_t{4} * h.dim, uint64_t{4} * h.dim * h.states, 4, 2, 2, 2};
+    uint64_t state = 0;
+    bool fits = !__builtin_mul_overflow(uint64_t{4} * h.dim, uint64_t{h.states}, &state);
+    width = {8, 8, 8, 4, uint64_t{4} * h.dim, state, 4, 2, 2, 2};
     for (int s = 0; s < kSections; ++s) {
       begin[s] = data;
-      data += width[s] * (waits(s) ? h.waiting : h.rows);
+      uint64_t bytes = 0;
+      fits &= !__builtin_mul_overflow(width[s], waits(s) ? h.waiting : h.rows, &bytes);
+      fits &= !__builtin_add_overflow(data, bytes, &data);
     }
+    if (!fits || data > uint64_t{std::numeric_limits<int64_t>::max()})
+      throw TableFileError("the header promises more bytes than a file can have");
     end = data;
   }
 };

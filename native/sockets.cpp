@@ -202,6 +202,8 @@ bool Channel::gone() const {
   return ::poll(&polled, 1, 0) > 0 && (polled.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+void Channel::hang_up() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
 void tune(int socket) {
   sockaddr_storage own{};
   socklen_t size = sizeof own;

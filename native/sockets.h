@@ -102,6 +102,7 @@ class Channel {
   void receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash = nullptr);
 
   bool gone() const;  // the peer hung up; asked while its request is being worked on
+  void hang_up();     // from another thread: whoever waits here finds the connection broken. The descriptor stays
   explicit operator bool() const { return static_cast<bool>(socket_); }
   void close() {
     socket_.reset();

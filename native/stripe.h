@@ -2,6 +2,7 @@
 // touched with the lock held (or the whole table closed, see gate.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -23,6 +24,7 @@ struct alignas(64) Stripe {
   KeyIndex index;
   RowStore rows;
   WaitingKeys waiting;
+  std::atomic<uint32_t> reserved{0};  // rows and waiting keys that pushes under way may still need, or have made by now
 
   uint32_t find(uint64_t key) const { return index.find(key, rows); }
 
@@ -35,11 +37,36 @@ struct alignas(64) Stripe {
     return row;
   }
 
+  // Makes sure that each of these keys can get a row or wait for one, whatever else happens until `reserved` is lowered
+  // again by the number that is returned. Throws if there is no memory for it, having changed no row.
+  // Most often there is room for all keys as if all were new, which costs nothing. Such room is made if it is a small part
+  // of what is there, or small altogether (4 MiB for all stripes of a table). Else the new keys are counted.
+  uint32_t reserve(const uint64_t *keys, size_t count, bool may_wait) {
+    const auto has_room = [&](uint64_t more) {
+      const uint64_t all = uint64_t{reserved} + more;
+      return rows.spare() >= all && index.holds(rows.live() + all) && (!may_wait || waiting.holds(all));
+    };
+    uint64_t more = count;
+    if (!has_room(more)) {
+      const bool little = count <= rows.live() / 32 || count * rows.stride() <= size_t{16} << 10;
+      if (!little || rows.live() + reserved + count > kNoRow) {
+        more = 0;
+        visit<false>(keys, count, sizeof(RowHeader), [&](size_t, uint32_t row) { more += row == kNoRow; });
+      }
+      const uint64_t all = uint64_t{reserved} + more;
+      rows.reserve(all);
+      index.reserve(static_cast<uint32_t>(rows.live() + all), rows);
+      if (may_wait) waiting.reserve(all);
+    }
+    reserved += static_cast<uint32_t>(more);
+    return static_cast<uint32_t>(more);
+  }
+
   // Frees the rows that `keep` refuses (it may change rows as it looks at them).
   template <class Keep>
   size_t retain(Keep keep) {
     if (!rows.used()) return 0;
-    KeyIndex fresh(rows.live());  // first, so that running out of memory changes nothing
+    KeyIndex fresh(rows.live() + reserved);  // first, so that running out of memory changes nothing
     size_t dropped = 0;
     for (uint32_t row = 0; row < rows.used(); ++row) {
       RowHeader *header = rows[row];

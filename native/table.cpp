@@ -1,13 +1,16 @@
 // Pull and push.
 #include "table.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <shared_mutex>
 
 #include "draws.h"
 #include "pool.h"
+#include "table_reservation.h"
 
 namespace clickline {
 
@@ -153,7 +156,7 @@ template <class Rule>
 void Table::push_range(const Push &push, const Step &step, size_t first, size_t last) {
   const size_t dim = layout_.dim;
   const bool shaped = step.clip > 0 || (Rule::kPenalised && (step.l1 > 0 || step.l2 > 0));
-  std::vector<float> buffer(shaped ? dim : 0);
+  std::array<float, kMaxDim> buffer;  // not allocated: that could fail half way
   for_runs(push.keys, first, last, [&](Stripe &stripe, size_t begin, size_t end) {
     stripe.visit<true>(&push.keys[begin], end - begin, layout_.stride(), [&](size_t offset, uint32_t row) {
       const size_t i = begin + offset;
@@ -180,12 +183,14 @@ void Table::push_range(const Push &push, const Step &step, size_t first, size_t 
 void Table::push(const Push &push, int threads) {
   check(push, threads);
   std::shared_lock open(gate_);
+  const Reservation room(*this, push.keys, threads);
   const Step step(config_.optimizer, push.scale, step_.fetch_add(1) + 1);
   const size_t count = push.keys.size();
   with_rule(config_.optimizer.name, [&](auto rule) {
-    parallel_for(chunks(count), threads, [&](size_t chunk) {
+    auto work = [&](size_t chunk) {
       push_range<decltype(rule)>(push, step, chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
-    });
+    };
+    parallel_for(chunks(count), threads, std::ref(work));  // by reference: a copy would be allocated
   });
 }
 

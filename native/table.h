@@ -5,8 +5,8 @@
 // - Keys may come in any order; grouped by bucket they are fastest. A key that comes twice in a push is
 //   applied twice.
 // - The number of threads changes no result as long as the keys of a push are unique.
-// - A push with a gradient or count that is not finite throws and applies nothing. (Only running out of memory
-//   can stop a push half way.)
+// - A push that throws has applied nothing: gradients and counts that are not finite are looked for, and room for new
+//   rows is reserved, before the first row changes.
 #pragma once
 
 #include <atomic>
@@ -137,6 +137,7 @@ class Table {
     return slot < config_.policies.size() ? &config_.policies[slot] : nullptr;
   }
   void check(const Push &push, int threads) const;
+  class Reservation;
   template <class Rule>
   void push_range(const Push &push, const Step &step, size_t begin, size_t end);
   uint32_t admit(Stripe &stripe, const Push &push, size_t i);

@@ -6,6 +6,7 @@
 
 #include "draws.h"
 #include "table.h"
+#include "table_reservation.h"
 
 namespace clickline {
 
@@ -23,6 +24,7 @@ void Table::read_whole(std::span<const uint64_t> keys, float *out) const {
 void Table::assign_whole(std::span<const uint64_t> keys, const float *rows, const uint16_t *slots, uint32_t tick) {
   const size_t width = layout_.dim + layout_.state_width;
   std::shared_lock open(gate_);
+  const Reservation room(*this, keys, 1);
   for_runs(keys, 0, keys.size(), [&](Stripe &stripe, size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       uint32_t row = stripe.find(keys[i]);
@@ -48,8 +50,9 @@ void Table::add_whole(const Push &push) {
                       " is not finite; nothing of it was applied. Check the loss; a smaller learning rate may help");
   std::shared_lock open(gate_);
   const bool derived = config_.optimizer.name == "ftrl";  // weights follow from the state, which is a sum
-  const Step step(config_.optimizer, 1.0, step_.fetch_add(1) + 1);
   const std::vector<float> zeros(dim, 0.0f);
+  const Reservation room(*this, push.keys, 1);
+  const Step step(config_.optimizer, 1.0, step_.fetch_add(1) + 1);
   for_runs(push.keys, 0, push.keys.size(), [&](Stripe &stripe, size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       uint32_t row = stripe.find(push.keys[i]);

@@ -146,7 +146,7 @@ class TableReader {
     auto stays = [&](uint64_t key) { return !brings(h, first, last, key); };
     for (uint32_t i = first / kStripeBuckets; i * kStripeBuckets < last; ++i) {
       table_.stripes_[i].retain([&](RowHeader &row) { return stays(row.key); });
-      table_.stripes_[i].waiting.retain([&](const WaitingKey &key) { return stays(key.key); });
+      table_.stripes_[i].waiting.retain([&](const WaitingKey &key) { return stays(key.key); }, 0);
     }
   }
 

@@ -143,6 +143,10 @@ uint64_t TableService::push(std::string_view request, Buffer &scratch) {
         array<uint16_t>(sent), wide, values);
     gradients = wide;
   }
+  if (head.lease) {  // room for what is noted below, before anything changes
+    std::lock_guard lock(progress_mutex_);
+    progress_.try_emplace(head.lease, 0);
+  }
   bool wanted = true;
   double scale = head.scale;
   if (const uint64_t version = to.step(); head.based_on != kNoVersion) {
@@ -162,8 +166,8 @@ uint64_t TableService::push(std::string_view request, Buffer &scratch) {
   }
   if (head.lease) {  // a discarded push is done too: its rows are not to be read again
     std::lock_guard lock(progress_mutex_);
-    uint64_t &rows = progress_[head.lease];
-    rows = std::max(rows, head.rows_done);
+    if (const auto found = progress_.find(head.lease); found != progress_.end())  // else it was forgotten meanwhile
+      found->second = std::max(found->second, head.rows_done);
   }
   return to.step();
 }

@@ -3,7 +3,7 @@
 // - Requests wait while the service is shut, and before it was first opened; such a wait ends when the service is closed
 //   or the request's client is gone. When shut() or add() returns, nothing is under way.
 // - What a request says is checked against its length and the table before anything is done with it.
-// - A push is applied whole or, if it throws or is too stale, not at all.
+// - A push is applied whole or, if it throws (also for want of memory) or is too stale, not at all.
 #pragma once
 
 #include <atomic>

@@ -27,7 +27,8 @@ size_t Table::evict(uint32_t now, double decay, int threads) {
       if (!policy || !(policy->min_score > 0)) return true;
       return policy->show_weight * row.show + policy->click_weight * row.click >= policy->min_score;
     });
-    stripe.waiting.retain([&](const WaitingKey &key) { return !unseen(policy_of(key.slot), key.last_seen); });
+    stripe.waiting.retain([&](const WaitingKey &key) { return !unseen(policy_of(key.slot), key.last_seen); },
+                          stripe.reserved);
   });
   return dropped;
 }

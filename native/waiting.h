@@ -25,6 +25,12 @@ class WaitingKeys {
   uint32_t size() const { return size_; }
   size_t bytes() const { return entries_.capacity() * sizeof(WaitingKey); }
 
+  // Room for so many more keys than there are, without allocating anything then. Throws having changed nothing.
+  void reserve(uint64_t more) {
+    if (!holds(more)) resize(std::bit_ceil(std::max<size_t>(8, (size_ + more) * 5 / 4 + 1)));
+  }
+  bool holds(uint64_t more) const { return (size_ + more) * 5 <= entries_.size() * 4; }
+
   // Adds sightings to those the key has; returns the sum, which stops at 65,535.
   uint16_t see(uint64_t key, uint32_t sightings, uint32_t tick, uint16_t slot) {
     WaitingKey &entry = place(key);
@@ -61,11 +67,12 @@ class WaitingKeys {
   }
 
   template <class Keep>
-  void retain(Keep keep) {
+  void retain(Keep keep, uint64_t reserved) {
     std::vector<WaitingKey> kept = all();
     std::erase_if(kept, [&](const WaitingKey &entry) { return !keep(entry); });
     if (kept.size() == size_) return;
     WaitingKeys fresh;
+    if (reserved) fresh.reserve(kept.size() + reserved);
     for (const WaitingKey &entry : kept) fresh.add(entry);
     *this = std::move(fresh);
   }
@@ -89,13 +96,15 @@ class WaitingKeys {
 
   // Where the key is or would be; makes room for one more first.
   WaitingKey &place(uint64_t key) {
-    if ((size_t{size_} + 1) * 5 > entries_.size() * 4) {
-      std::vector<WaitingKey> old(std::max<size_t>(8, entries_.size() * 2));
-      old.swap(entries_);
-      for (const WaitingKey &entry : old)
-        if (entry.sightings) entries_[find(entry.key)] = entry;
-    }
+    if (!holds(1)) resize(std::max<size_t>(8, entries_.size() * 2));
     return entries_[find(key)];
+  }
+
+  void resize(size_t entries) {
+    std::vector<WaitingKey> old(entries);
+    old.swap(entries_);
+    for (const WaitingKey &entry : old)
+      if (entry.sightings) entries_[find(entry.key)] = entry;
   }
 
   std::vector<WaitingKey> entries_;  // a power of two of them

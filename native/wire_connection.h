@@ -17,6 +17,8 @@ struct WireServer::Connection {
   pthread_t thread;
   std::list<std::unique_ptr<Connection>>::iterator self;
   Peer peer;
+  std::string host;  // whom it shares a limit with before it has shown the token
+  enum class State { Unauthenticated, CrowdedOut, Authenticated } state = State::Unauthenticated;  // with the mutex
   std::shared_ptr<Buffer> body = std::make_shared<Buffer>();
   Buffer reply, scratch;
   Kind answer = Kind::Reply;  // the kind of what is in `reply`

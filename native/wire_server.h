@@ -7,6 +7,9 @@
 // - A request with a sequence number is executed once (see exactly_once.h). While it waits, a client that hangs up is
 //   noticed, so that threads do not pile up.
 // - Whatever bytes a peer sends, the worst that happens is that its connection is closed.
+// - Connections that have not shown the token have a small limit of their own. When there are more, one of the host that
+//   has most of them is closed, the oldest: whoever says nothing makes room for others, and a host that opens many closes
+//   its own. Only clients that know the token count as connections, and are told (BUSY) when there is no room for them.
 // - close() ends every wait of the server's own and returns when all threads are gone. A handler that blocks must be
 //   woken by its owner.
 #pragma once
@@ -45,13 +48,17 @@ struct ServerConfig {
   std::string address;
   Identity identity;
   uint64_t max_frame = uint64_t{1} << 30;
-  size_t max_connections = 4096;
+  size_t max_connections = 4096;      // of clients that know the token
+  size_t max_unauthenticated = 64;    // of others
   bool once = true;
+  // The handler asks already_done() and then answers again without doing anything again: only so can a large answer be
+  // forgotten once it was sent.
+  bool answers_again = false;
   bool spin = false;  // see Channel::spins
 };
 
 struct ServerCounts {
-  std::atomic<uint64_t> requests{0}, bytes_in{0}, bytes_out{0}, refused{0}, garbled{0}, connections{0};
+  std::atomic<uint64_t> requests{0}, bytes_in{0}, bytes_out{0}, refused{0}, garbled{0}, connections{0}, crowded_out{0};
 };
 
 class WireServer {
@@ -63,6 +70,10 @@ class WireServer {
   const std::string &address() const { return address_; }
   void close();  // throws if called by a handler: a thread cannot wait for its own end
 
+  // For a handler: whether the request at hand was executed before, so that it must only be answered. That can become
+  // true while the handler waits for a checkpoint to be loaded. Throws AlreadyDone for one before the last.
+  bool already_done() const;
+
   TableService tables;
   ExactlyOnce once;
   ServerCounts counts;
@@ -71,13 +82,20 @@ class WireServer {
   struct Connection;
 
   void accept_all();
-  void start(Descriptor socket);
+  void start(Descriptor socket, std::string host);
+  bool crowded();  // more threads than there may be, because those that were closed have not ended yet
+  void make_room();
+  void admit(Connection &connection);
+  void leave(Connection &connection);
   void reap();
   void serve(Connection &connection) noexcept;
   void converse(Connection &connection);
   void answer(Connection &connection, const FrameHeader &header, std::string_view request);
-  void execute(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
-               const std::function<void()> &done);
+  bool execute(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
+               ExactlyOnce::Turn *turn);
+  void repeat(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
+              ExactlyOnce::Turn &turn);
+  void handle(Connection &connection, std::string_view request, const ExactlyOnce::Turn *turn);
   void report(const Connection &connection, const std::string &what);
 
   const ServerConfig config_;
@@ -89,8 +107,10 @@ class WireServer {
   std::atomic<bool> stopping_{false};
   Watch watch_;
   std::mutex close_mutex_;
-  std::mutex mutex_;  // of the two lists
+  std::mutex mutex_;  // of the lists and of what follows from them
   std::list<std::unique_ptr<Connection>> connections_, finished_;
+  std::list<Connection *> unauthenticated_;  // the oldest first
+  size_t authenticated_ = 0;
   std::atomic<int> reports_{0};
   pthread_t acceptor_{};
   bool accepting_ = false;

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from clickline._native import xxh64
 
 TOKEN = b"a secret of this job"
-HELLO, AUTH, WELCOME, REFUSE, CALL, PULL, PUSH, REPLY, ERROR = range(1, 10)
+HELLO, AUTH, WELCOME, REFUSE, CALL, PULL, PUSH, REPLY, ERROR, GET, BUSY = range(1, 12)
 
 
 def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:

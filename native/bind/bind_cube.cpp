@@ -61,11 +61,13 @@ struct ServedCube {
 };
 
 void make_server(ServedCube *place, std::string address, std::string name, std::string job, nb::bytes token,
-                 std::optional<nb::callable> handler, uint64_t max_frame, size_t max_connections) {
+                 std::optional<nb::callable> handler, uint64_t max_frame, size_t max_connections,
+                 size_t max_unauthenticated) {
+  if (max_unauthenticated < 1) throw std::invalid_argument("max_unauthenticated must be 1 or more but got 0");
   if (token.size() == 0) throw std::invalid_argument("the token must not be empty");
   Writer().text(job).text(name);  // at most 255 bytes each
   ServerConfig config{std::move(address), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
-                      max_frame, max_connections, true};
+                      max_frame, max_connections, max_unauthenticated};
   config.spin = true;
   auto function = handler ? std::make_unique<PythonHandler>(handler->ptr()) : nullptr;
   auto server = std::make_unique<CubeServer>(
@@ -180,7 +182,7 @@ void bind_cube(nb::module_ &m) {
   nb::class_<ServedCube>(m, "CubeServer")
       .def("__init__", &make_server, nb::arg("address"), nb::kw_only(), nb::arg("name"), nb::arg("job"),
            nb::arg("token"), nb::arg("handler") = nb::none(), nb::arg("max_frame") = uint64_t{1} << 30,
-           nb::arg("max_connections") = 4096)
+           nb::arg("max_connections") = 4096, nb::arg("max_unauthenticated") = 64)
       .def_prop_ro("address", [](const ServedCube &s) { return s.server->wire.address(); })
       .def("load", &give<&CubeService::load>, nb::arg("version"), nb::arg("tables"))
       .def("replace", &give<&CubeService::replace>, nb::arg("version"), nb::arg("tables"))

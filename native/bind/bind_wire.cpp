@@ -57,11 +57,12 @@ struct Served {
 };
 
 void make(Served *place, std::string address, nb::bytes token, std::string job, std::string name, nb::callable handler,
-          uint64_t max_frame, size_t max_connections, bool once) {
+          uint64_t max_frame, size_t max_connections, size_t max_unauthenticated, bool once, bool answers_again) {
+  if (max_unauthenticated < 1) throw std::invalid_argument("max_unauthenticated must be 1 or more but got 0");
   if (token.size() == 0) throw std::invalid_argument("the token must not be empty");
   Writer().text(job).text(name);  // at most 255 bytes each
   ServerConfig config{std::move(address), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
-                      max_frame, max_connections, once};
+                      max_frame, max_connections, max_unauthenticated, once, answers_again};
   auto function = std::make_unique<PythonHandler>(handler.ptr());
   auto server = std::make_unique<WireServer>(
       std::move(config), [function = function.get()](const Peer &peer, std::string_view op, std::string_view body,
@@ -96,10 +97,12 @@ nb::dict counters(const Served &served) {
   result["garbled"] = server.counts.garbled.load();
   result["repeated"] = once.repeated;
   result["lost"] = once.lost;
+  result["under_way"] = server.once.under_way();
   result["discarded"] = tables.discarded.load();
   result["staleness_sum"] = tables.staleness_sum.load();
   result["staleness_max"] = tables.staleness_max.load();
   result["connections"] = server.counts.connections.load();
+  result["crowded_out"] = server.counts.crowded_out.load();
   return result;
 }
 
@@ -119,6 +122,8 @@ void translate(const std::exception_ptr &error, void *) {
     raise(e.what());
   } catch (const Cancelled &e) {
     raise(e.what());
+  } catch (const AlreadyDone &e) {
+    raise(e.what());
   }
 }
 
@@ -131,7 +136,8 @@ void bind_wire(nb::module_ &m) {
   nb::class_<Served>(m, "WireServer")
       .def("__init__", &make, nb::arg("address"), nb::kw_only(), nb::arg("token"), nb::arg("job"), nb::arg("name"),
            nb::arg("handler"), nb::arg("max_frame") = uint64_t{1} << 30, nb::arg("max_connections") = 4096,
-           nb::arg("once") = true)
+           nb::arg("max_unauthenticated") = 64, nb::arg("once") = true, nb::arg("answers_again") = false)
+      .def("already_done", [](const Served &s) { return s.server->already_done(); })
       .def_prop_ro("address", [](const Served &s) { return s.server->address(); })
       .def("add_table", &add_table, nb::arg("number"), nb::arg("table"), nb::kw_only(),
            nb::arg("damping") = 0.0)

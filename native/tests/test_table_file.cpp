@@ -199,9 +199,32 @@ void refuses_tables_that_differ() {
   CHECK(!loads(table, read_file(kPath)));
 }
 
+void sizes_that_no_file_can_have_are_refused() {
+  TableHeader header;
+  header.dim = 4096, header.states = 2, header.rows = 100, header.waiting = 7;
+  CHECK(SectionPlan(header, 64).end == 64 + 100 * (8 + 8 + 4 + 4096 * 4 + 4096 * 8 + 2) + 7 * (8 + 4 + 2 + 2));
+  for (const auto &[rows, waiting, dim, states] :
+       std::vector<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>>{{uint64_t{1} << 52, 0, 4096, 2},
+                                                                       {0, uint64_t{1} << 61, 1, 1},
+                                                                       {~uint64_t{0}, ~uint64_t{0}, 1, 1},
+                                                                       {uint64_t{1} << 36, 0, ~0u, ~0u},
+                                                                       {1, 0, ~0u, ~0u},
+                                                                       {uint64_t{1} << 60, 0, 1, 0}}) {
+    header.rows = rows, header.waiting = waiting, header.dim = dim, header.states = states;
+    bool refused = false;
+    try {
+      SectionPlan(header, 64);
+    } catch (const TableFileError &) {
+      refused = true;
+    }
+    CHECK(refused);
+  }
+}
+
 }  // namespace
 
 int main() {
+  sizes_that_no_file_can_have_are_refused();
   comes_back_as_it_was();
   headers_are_read_strictly();
   Table small(settings());

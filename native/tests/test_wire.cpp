@@ -153,9 +153,36 @@ void handshakes() {
   CHECK(at_server.find("wrong job: the client is of 'views', the server of 'clicks'") == 0);
 }
 
+void text_of_strangers_is_printable() {
+  CHECK_EQ(printable("plain, ü, \xE2\x82\xAC, \xF0\x9F\x8D\x8E"), "plain, ü, \xE2\x82\xAC, \xF0\x9F\x8D\x8E");
+  CHECK_EQ(printable("a\nb\r\tc\x1B[2J\x7F"), "a?b??c?[2J?");
+  CHECK_EQ(printable("\xC2\x9B" "31m"), "?31m");                        // CSI in one character
+  CHECK_EQ(printable("\xE2\x80\xA8\xE2\x80\xAE\xE2\x81\xA6x"), "???x");  // a line's end, text from right to left
+  CHECK_EQ(printable("\xFF\xC0\xAFok\xE2\x82"), "???ok??");               // no UTF-8
+  CHECK_EQ(printable(std::string(5000, 'x')).size(), 1000u);
+}
+
+void who_has_no_room_says_so() {
+  Pair pair;
+  std::string name;
+  std::thread server([&] {
+    CHECK_THROWS(greet_client(pair.a, kServer, 999, soon(), [] { throw NoRoom("full\n"); }), "full");
+  });
+  bool told = false;
+  try {
+    greet_server(pair.b, kClient, 5, 6, name, soon());
+  } catch (const NoRoom &error) {
+    told = std::string(error.what()) == "no room: full?";
+  }
+  server.join();
+  CHECK(told);
+}
+
 }  // namespace
 
 int main() {
+  text_of_strangers_is_printable();
+  who_has_no_room_says_so();
   hashes_are_those_of_the_standards();
   half_floats();
   frames();

@@ -99,9 +99,36 @@ void cancelled() {
   }
 }
 
+// A push that waits for the tables when a checkpoint is loaded that has it already is answered, not executed.
+void a_request_that_waits_while_sequences_are_restored() {
+  for (const uint64_t restored : {1u, 3u}) {
+    Table table(table_config());
+    WireServer server({"tcp:127.0.0.1:0", kServer}, echo);
+    server.tables.add(0, &table);
+    Lane lane(lane_to({server.address()}));
+    std::thread waiting([&] {
+      if (restored == 1)
+        Ones().push(lane);
+      else
+        CHECK_THROWS(Ones().push(lane), "request 1 was done before; 3 was the last");
+    });
+    while (!server.counts.requests) std::this_thread::yield();
+    while (server.once.under_way() == 0) std::this_thread::yield();
+    server.once.restore({{1, 0, restored}});
+    server.tables.open();
+    waiting.join();
+    CHECK_EQ(table.step(), 0u);
+    CHECK_EQ(std::get<2>(server.once.sequences().at(0)), restored);
+    if (restored == 3) continue;
+    Ones().push(lane);
+    CHECK_EQ(table.step(), 1u);
+  }
+}
+
 }  // namespace
 
 int main() {
+  a_request_that_waits_while_sequences_are_restored();
   many_clients_while_tables_are_shut_and_opened();
   restarts();
   cancelled();

@@ -118,9 +118,32 @@ void hostile_servers() {
   server.join();
 }
 
+// They are closed, the oldest first, as more come; who knows the token gets in all the while.
+void silent_strangers_make_room() {
+  ServerConfig config{"tcp:127.0.0.1:0", kServer};
+  config.max_unauthenticated = 8;
+  WireServer server(std::move(config), echo);
+  Event never;
+  const Watch watch{&never, [] {}};
+  std::vector<Channel> silent;
+  for (int i = 0; i < 200; ++i) {
+    silent.push_back(connect_to(server.address(), soon(), watch));
+    if (i % 20) continue;
+    Lane lane(lane_to({server.address()}, 100 + i));
+    CHECK_EQ(call(lane, "x", "here")[0], "here!");
+  }
+  while (server.counts.crowded_out < 150) std::this_thread::yield();
+  CHECK(server.counts.connections <= 16 + 20);
+  int closed = 0;
+  for (const Channel &channel : silent) closed += channel.gone();
+  CHECK(closed >= 150);
+  CHECK(!silent.back().gone());
+}
+
 }  // namespace
 
 int main() {
+  silent_strangers_make_room();
   hostile_servers();
   hostile_clients();
 }

@@ -249,11 +249,23 @@ class WireServer:
         handler: Callable[[str, int, str, memoryview], Bytes | list[Any]],  # a buffer, or several to be sent as one
         max_frame: int = ...,
         max_connections: int = 4096,
+        max_unauthenticated: int = 64,
         once: bool = True,
+        answers_again: bool = False,
     ) -> None:
         """Listens at once. The handler gets (client's name, client's id, op, body), on threads of the server.
 
+        `max_unauthenticated` bounds connections that have not shown the token; `max_connections` those that have.
+        `answers_again=True` is a handler's promise to look at `already_done()`: only then are large answers forgotten
+        once they were sent, and requests that come again may come to the handler again.
         `once=False` switches exactly-once off: only so that a test can show what then goes wrong.
+        """
+
+    def already_done(self) -> bool:
+        """For a handler: whether its request was executed before, so that it may be answered but not done again.
+
+        It can become true while the handler waits, by `restore_sequences`. Raises PeerError if later ones were
+        executed, too.
         """
 
     @property
@@ -532,6 +544,7 @@ class CubeServer:
         handler: Callable[[str, int, str, memoryview], Bytes | list[Any]] | None = None,
         max_frame: int = ...,
         max_connections: int = 4096,
+        max_unauthenticated: int = 64,
     ) -> None:
         """Listens at once; GETs are answered when a version has been loaded and switched to."""
 

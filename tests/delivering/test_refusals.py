@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,10 +34,12 @@ class FakeAgent:
         self.held = threading.Event()
         self.held.set()
         self.commands: list[str] = []
+        self.looks = 0
         routes = [Route("/agent/cube", self._cube), Route("/agent/cmd", self._command, methods=["POST"])]
         self.web = WebServer(Starlette(routes=routes), host="127.0.0.1", port=0)
 
     async def _cube(self, _: Request) -> Response:
+        self.looks += 1
         return JSONResponse({"success": "0", "message": "query ok", "data": self.state})
 
     async def _command(self, request: Request) -> Response:
@@ -88,13 +89,19 @@ def in_service(transfer: Transfer) -> int:
     return transfer.ledger.current.version if transfer.ledger.current and not transfer.ledger.rolling else 0
 
 
+def until_looked_at_again(agent: FakeAgent, *, times: int = 4) -> None:
+    """Each look is a step of whoever drives it: at that many, it would have done what it wants to do."""
+    before = agent.looks
+    until(lambda: agent.looks >= before + times)
+
+
 def test_a_refused_switch_is_a_failed_instance_and_not_finished(
     transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
 ) -> None:
     agents[1].refuses = {"enable"}
     version = store.base(keys_from(1, 10))
     until(lambda: transfer.instances[1].state == "Enable_Failed" and agents[0].state["version"] == version)
-    time.sleep(0.4)  # longer than its patience with the dead
+    until_looked_at_again(agents[1])  # a quarter of a second each: longer than its patience with the dead
     assert transfer.ledger.rolling is not None
     assert (transfer.ledger.rolling.phase, transfer.ledger.past) == ("Enabling", [])
     assert transfer.instances[1].message == "enable refused"
@@ -122,7 +129,8 @@ def test_nothing_is_loaded_before_all_have_downloaded_nor_switched_before_all_ha
     agents[1].held.clear()
     version = store.base(keys_from(1, 10))
     until(lambda: agents[0].commands == ["download"] and agents[1].commands == ["download"])
-    time.sleep(0.4)
+    until_looked_at_again(agents[1])
+    until_looked_at_again(agents[0], times=1)
     assert agents[0].commands == ["download"]  # slow is not dead
     agents[1].refuses = {"reload"}
     agents[1].held.set()

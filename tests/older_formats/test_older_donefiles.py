@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import fsspec
 import pytest
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from clickline.errors import DataError, PeerError
 from clickline.publish.fileserver import FileServer
 from clickline.publish.older.donefiles import Product, append, choose, next_product, parse, read
-from clickline.publish.older.places import fetch_directory
+from clickline.publish.older.places import fetch_directory, read_bytes
 from fuzz_budget import budgeted
 from processes import run
 
@@ -173,10 +175,86 @@ def test_it_is_read_over_the_network_and_so_is_what_it_names(serving: object, tm
         next_product(f"{address}/donefile", current=None)
 
 
-def test_inputs_elsewhere_are_left_as_they_are() -> None:
-    line = json.dumps({"id": 1, "key": 1, "input": "s3://bucket/x"}).encode()
-    assert parse(line, "base", place="http://host/done/base.txt")[0].input == "s3://bucket/x"
-    assert parse(SEED.encode(), "base", place="s3://bucket/base.txt")[0].input == "/data/ctr_cube/20191119/base"
+@pytest.mark.parametrize(
+    ("place", "named", "expected"),
+    [
+        ("http://host:81/done/base.txt", "/data/x", "http://host:81/data/x"),
+        ("http://host:81/done/base.txt", "http://host:81/data/x", "http://host:81/data/x"),
+        ("s3://bucket/base.txt", "s3://bucket/x", "s3://bucket/x"),
+        ("s3://bucket/base.txt", "/data/x", "s3://bucket/data/x"),
+        ("/done/base.txt", "/data/x", "/data/x"),
+    ],
+)
+def test_inputs_are_where_the_donefile_is(place: str, named: str, expected: str) -> None:
+    line = json.dumps({"id": 1, "key": 1, "input": named}).encode()
+    assert parse(line, "base", place=place)[0].input == expected
+
+
+@pytest.mark.parametrize(
+    "named", ["file:///etc", "s3://bucket/x", "http://other/x", "http://host/x", "https://host:81/x"]
+)
+@pytest.mark.parametrize("place", ["http://host:81/done/base.txt", "s3://done/base.txt", "/done/base.txt"])
+def test_inputs_elsewhere_are_refused(place: str, named: str) -> None:
+    line = json.dumps({"id": 1, "key": 1, "input": named}).encode() + b"\n"
+    with pytest.raises(DataError, match="its input"):
+        parse(line, "base", place=place)
+
+
+class Endless(BaseHTTPRequestHandler):
+    """A listing of one file, which has no end, or is elsewhere."""
+
+    def do_GET(self) -> None:
+        if self.path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "http://localhost:1/x")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        if self.path.endswith("/"):
+            self.wfile.write(b'<a href="part-0">part-0</a>')
+            return
+        with suppress(ConnectionError):
+            while True:
+                self.wfile.write(bytes(1 << 16))
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def endless() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.daemon_threads = True
+    with server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_file_without_end_is_given_up_at_the_limit(tmp_path: Path, endless: str) -> None:
+    with pytest.raises(DataError, match="larger than 3000000 bytes"):
+        fetch_directory(f"{endless}/data", tmp_path, largest=3_000_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_end_leaves_room_on_the_disk(
+    tmp_path: Path, endless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = [200 << 20]
+
+    def usage(_: Path) -> SimpleNamespace:
+        free[0] -= 64 << 20  # as if others wrote, too
+        return SimpleNamespace(free=free[0])
+
+    monkeypatch.setattr("clickline.publish.older.places.shutil.disk_usage", usage)
+    with pytest.raises(DataError, match="there is room for"):
+        fetch_directory(f"{endless}/data", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_redirect_to_another_host_is_not_followed(endless: str) -> None:
+    with pytest.raises(PeerError, match="redirected to another host, localhost"):
+        read_bytes(f"{endless}/away", limit=100)
 
 
 def test_it_cannot_be_written_by_http() -> None:

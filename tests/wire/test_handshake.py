@@ -6,6 +6,8 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -13,6 +15,7 @@ from clickline._native import Lane, WireServer, xxh64
 from clickline.errors import PeerError
 from wire_peers import (
     AUTH,
+    BUSY,
     CALL,
     ERROR,
     HELLO,
@@ -131,16 +134,71 @@ def test_a_proof_is_good_for_one_connection(serve: Serve) -> None:
         assert (kind, b"wrong token" in reason) == (REFUSE, True)
 
 
-def test_too_many_connections_are_refused(serve: Serve, connect: Connect) -> None:
+def test_a_client_without_room_tries_again_until_there_is(serve: Serve, connect: Connect) -> None:
     server = serve(max_connections=2)
     lanes = [connect(server, client=client) for client in range(3)]
     for lane in lanes[:2]:
         lane.call("x", [[]])
-    with pytest.raises(PeerError, match="2 connections, its limit"):
-        lanes[2].call("x", [[]])
-    lanes[0].close()
-    until(lambda: server.counters()["connections"] == 1)
-    lanes[2].call("x", [[]])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lanes[2].call, "x", [[b"1"]])
+        until(lambda: server.counters()["refused"] >= 2)
+        assert not waiting.done()
+        lanes[0].close()
+        assert waiting.result(10) == [b"x 1"]
+
+
+def test_a_client_without_room_and_patience_says_why(serve: Serve, connect: Connect) -> None:
+    server = serve(max_connections=1, name="pserver.0")
+    connect(server).call("x", [[]])
+    with pytest.raises(PeerError, match=r"pserver\.0 at .*no room: the server has 1 connections, its limit"):
+        connect(server, client=8, retry_for=0.0).call("x", [[]])
+
+
+def test_want_of_room_has_a_kind_of_frame_of_its_own(serve: Serve, connect: Connect) -> None:
+    server = serve(max_connections=1)
+    connect(server).call("x", [[]])
+    with dial(server.address) as peer:
+        assert authenticate(peer, token=TOKEN, job="clicks") == (BUSY, b"the server has 1 connections, its limit")
+        assert ended(peer)
+
+
+@pytest.mark.parametrize("said", [b"", frame(AUTH, b"\1")[:20]])
+def test_strangers_do_not_crowd_out_those_who_know_the_token(serve: Serve, connect: Connect, said: bytes) -> None:
+    server = serve("tcp:127.0.0.1:0", max_connections=4, max_unauthenticated=8)
+    strangers = []
+    try:
+        for number in range(200):
+            strangers.append(dial(server.address))
+            strangers[-1].sendall(said)
+            if number % 50 == 49:
+                connect(server, client=number, retry_for=20.0).call("x", [[]])
+        until(lambda: server.counters()["crowded_out"] >= 150)
+        assert server.counters()["connections"] <= 4 + 2 * 8
+        assert ended_after_hello(strangers[0])
+    finally:
+        for each in strangers:
+            each.close()
+
+
+def ended_after_hello(peer: socket.socket) -> bool:
+    with suppress(ConnectionResetError):
+        while peer.recv(1000):
+            pass
+    return True
+
+
+def test_what_strangers_say_cannot_forge_a_line_of_the_log(serve: Serve, capfd: pytest.CaptureFixture[str]) -> None:
+    server = serve()
+    job = "x\n2026-01-01T00:00:00.000 INFO pserver.0 checkpoint verified \x1b[2J\u009b1m"
+    with dial(server.address) as peer:
+        kind, reason = authenticate(peer, token=TOKEN, job=job)
+        assert (kind, b"wrong job" in reason) == (REFUSE, True)
+        assert ended(peer)
+    until(lambda: server.counters()["connections"] == 0)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.startswith("clickline: ") for line in lines] == [True]
+    assert "wrong job: the client is of 'x?2026" in lines[0]
+    assert lines[0].isprintable()
 
 
 @pytest.mark.parametrize("length", [4097, 1 << 40, (1 << 64) - 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -188,6 +189,88 @@ def test_what_was_done_before_a_restart_is_not_done_again(serve: Serve, connect:
     assert handler.count == 0
     assert lane.call("x", [[]], once=True) == [b"1"]
     assert second.counters()["lost"] == 0
+
+
+def push_one(lane: Lane, tick: int = 1) -> None:
+    one, slots = np.ones(1, np.float32), np.zeros(1, np.uint16)
+    lane.push(0, np.array([1], np.uint64), np.ones((1, 1), np.float32), one, one, slots, tick=tick)
+
+
+def test_a_push_that_waits_while_a_checkpoint_with_it_is_loaded_is_not_applied_again(
+    serve: Serve, connect: Connect
+) -> None:
+    table = Table(dim=1)
+    server = serve()
+    lane = connect(server)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(push_one, lane)  # its first request: number 1, of client 7
+        until(lambda: server.counters()["requests"] == 1)
+        until(lambda: server.counters()["under_way"] == 1)
+        server.restore_sequences([(7, 0, 1)])
+        server.add_table(0, table)
+        server.open()
+        waiting.result(10)
+    assert table.step == 0
+    push_one(lane)
+    assert (table.step, server.sequences()) == (1, [(7, 0, 2)])
+
+
+def test_a_handler_that_waits_while_a_checkpoint_is_loaded_learns_that_its_request_was_done(
+    serve: Serve, connect: Connect
+) -> None:
+    began, loaded = threading.Event(), threading.Event()
+
+    def handler(name: str, client: int, op: str, body: memoryview) -> bytes:
+        began.set()
+        assert loaded.wait(20)
+        return b"done before" if server.already_done() else b"done"
+
+    server = serve(handler=handler, answers_again=True)
+    lane = connect(server)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lane.call, "x", [[]], once=True)
+        assert began.wait(10)
+        server.restore_sequences([(7, 0, 1)])
+        loaded.set()
+        assert waiting.result(10) == [b"done before"]
+    assert lane.call("x", [[]], once=True) == [b"done"]
+    assert not server.already_done()
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+
+
+def test_large_answers_are_not_kept_but_had_again(serve: Serve, connect: Connect) -> None:
+    size, clients = 4 << 20, 40
+    executed, answered_again = [], []
+
+    def handler(name: str, client: int, op: str, body: memoryview) -> bytes:
+        (answered_again if server.already_done() else executed).append(client)
+        return bytes([client % 256]) * size
+
+    server = serve(handler=handler, answers_again=True)
+    before = resident()
+    for client in range(1, clients + 1):
+        for _ in range(2):  # the same number from two connections: the second had lost the answer
+            with dial(server.address) as peer:
+                authenticate(peer, token=TOKEN, job="clicks", client=client)
+                peer.sendall(frame(CALL, call_payload("x", b"", sequence=1)))
+                assert receive(peer)[::2] == (REPLY, bytes([client % 256]) * size)
+    assert executed == answered_again == list(range(1, clients + 1))
+    assert server.sequences() == [(client, 0, 1) for client in range(1, clients + 1)]
+    assert resident() - before < clients * size // 2
+
+
+def test_small_answers_are_kept_also_if_the_handler_could_answer_again(serve: Serve) -> None:
+    handler = Counting()
+    server = serve(handler=handler, answers_again=True)
+    for _ in range(2):
+        with dial(server.address) as peer:
+            authenticate(peer, token=TOKEN, job="clicks")
+            peer.sendall(frame(CALL, call_payload("count", b"", sequence=1)))
+            assert receive(peer)[::2] == (REPLY, b"1")
+    assert handler.count == 1
 
 
 @pytest.mark.parametrize("tcp", [False, True])

@@ -36,6 +36,7 @@ def fileserver(
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.environment import read_token
     from clickline.launch.logs import set_up
+    from clickline.launch.open_files import raise_open_file_limit
     from clickline.publish.fileserver import UPLOAD_LIMIT, FileServer
 
     environment = dict(os.environ)
@@ -43,6 +44,7 @@ def fileserver(
         environment["CLICKLINE_TOKEN_FILE"] = str(token_file)
     named = environment.get("CLICKLINE_TOKEN") or environment.get("CLICKLINE_TOKEN_FILE")
     set_up("fileserver", 0)
+    raise_open_file_limit()
     limit = UPLOAD_LIMIT if upload_limit is None else upload_limit
     if ready_file is not None:
         host, port = host_and_port(listen)

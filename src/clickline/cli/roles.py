@@ -22,10 +22,12 @@ def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
     from clickline.launch.environment import read_place
     from clickline.launch.flags import Flags, older_flags
     from clickline.launch.logs import set_up
+    from clickline.launch.open_files import raise_open_file_limit
 
     with stopped_by_signals():
         place = read_place(role)
         set_up(role, place.rank)
+        raise_open_file_limit()
         # A job that our launcher hands on has the flags in it, and --set on top of them.
         flags = Flags([], {}) if launched() else older_flags()
         for line in flags.report().splitlines():

@@ -18,8 +18,10 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.environment import read_token
     from clickline.launch.logs import set_up
+    from clickline.launch.open_files import raise_open_file_limit
 
     set_up(role, rank)
+    raise_open_file_limit()
     _be_quiet("httpx", "httpcore", "uvicorn")
     heartbeat = Heartbeat.inherited()
     with stopped_by_signals():

@@ -21,13 +21,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from clickline.cube.seeking import Tally, seek
-from clickline.cube.webserving import Guard, json_object, unauthorised
+from clickline.cube.webserving import BODY_LIMIT, Guard, decimal, json_object, unauthorised
 from clickline.errors import ClicklineError
 
 if TYPE_CHECKING:
     from clickline.cube.serving import CubeProcess
 
 READ_ONLY = ("status",)
+_STATUS_BODY = 1024
+"""Bytes of a command without the token: enough to ask for the status."""
 
 
 def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
@@ -37,18 +39,21 @@ def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
 
     async def seek_route(request: Request) -> Response:
         try:
-            asked = await json_object(request)
+            asked = await json_object(request, trusted=False)
             found = await run_in_threadpool(seek, process.shelf.view, asked, tally)
         except ValueError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         return JSONResponse(found)
 
     async def command(request: Request) -> Response:
+        admitted = guard.admits(request)
+        if not admitted and _announced(request) > _STATUS_BODY:
+            return unauthorised()
         try:
-            asked = await json_object(request)
+            asked = await json_object(request, trusted=admitted, limit=BODY_LIMIT if admitted else _STATUS_BODY)
         except ValueError:
             return JSONResponse({}, status_code=400)
-        if asked.get("cmd") not in READ_ONLY and not guard.admits(request):
+        if asked.get("cmd") not in READ_ONLY and not admitted:
             return unauthorised()
         status, answer = await run_in_threadpool(control.run, asked)
         return JSONResponse(answer, status_code=status)
@@ -156,6 +161,10 @@ class Control:
         if patch:
             _number(base)
         return _number(version)
+
+
+def _announced(request: Request) -> int:
+    return decimal(request.headers.get("content-length", "")) or 0
 
 
 def _number(text: Any) -> int:

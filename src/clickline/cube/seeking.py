@@ -23,6 +23,9 @@ NOT_FOUND = 4294967295
 """-1, as the older answer writes it."""
 LONG_VALUE = 1024
 _MOST_KEYS = 100_000
+_TOGETHER = 1024
+LARGEST_ANSWER = 32 << 20
+"""Bytes of all values of an answer: who asks needs no token, and values may be of any size."""
 
 
 def seek(view: View, asked: dict[str, Any], tally: Tally) -> dict[str, Any]:
@@ -46,11 +49,19 @@ def seek(view: View, asked: dict[str, Any], tally: Tally) -> dict[str, Any]:
 
 
 def values_of(table: _native.Layers, keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], list[bytes]]:
-    """Status and bytes of each key, whatever the values' size."""
-    status, offsets, content = table.lookup_values(keys)
-    whole = content.tobytes()
-    bounds = offsets.tolist()
-    return status, [whole[start:end] for start, end in itertools.pairwise(bounds)]
+    """Status and bytes of each key, whatever the values' size. Raises ValueError if there are too many of them."""
+    statuses: list[NDArray[np.uint8]] = []
+    values: list[bytes] = []
+    size = 0
+    for first in range(0, len(keys), _TOGETHER):
+        status, offsets, content = table.lookup_values(keys[first : first + _TOGETHER])
+        size += len(content)
+        if size > LARGEST_ANSWER:
+            raise ValueError(f"the values of these keys have more than {LARGEST_ANSWER} bytes; ask for fewer at a time")
+        whole = content.tobytes()
+        statuses.append(status)
+        values += [whole[start:end] for start, end in itertools.pairwise(offsets.tolist())]
+    return np.concatenate(statuses) if statuses else np.zeros(0, np.uint8), values
 
 
 def _table(view: View, wanted: Any) -> str:

@@ -1,34 +1,40 @@
 """HTTP of a process of the cube: an application served by a thread, on a port that may be left to the system.
 
 What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
-only allowed on a loopback address. Bodies are JSON objects with a limit. Answers of agent and transfer have the older
+only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in
+bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have the older
 envelope, {"success", "message", "data"}, whose codes are strings.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import math
 from typing import Any, NoReturn
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from clickline.cube.loopbacks import is_loopback
 from clickline.errors import JobError
+from clickline.publish.http_connections import HttpLimits
 from clickline.publish.serving_http import HttpServer
 
 OK, WRONG_PATH, WRONG_REQUEST, FAILED = "0", "2", "10", "255"
 BODY_LIMIT = 1 << 20
+BODY_SECONDS = 30.0
+STRANGERS_BODIES = 64 << 20
+"""Bytes of bodies without a token that a process has in memory at a time."""
 
 
 class WebServer(HttpServer):
     """Serves `app` from the moment it is made until it is closed."""
 
-    def __init__(self, app: ASGIApp, *, host: str, port: int) -> None:
-        super().__init__(listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    def __init__(self, app: ASGIApp, *, host: str, port: int, limits: HttpLimits | None = None) -> None:
+        super().__init__(listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}", limits=limits)
         self._app = app
         self.__enter__()
 
@@ -56,13 +62,31 @@ class Guard:
         return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
 
 
-async def json_object(request: Request) -> dict[str, Any]:
-    """The body. Raises ValueError if it is too large or no JSON object."""
+class _UnderWay:
+    bytes = 0
+
+
+async def json_object(
+    request: Request, *, trusted: bool, limit: int = BODY_LIMIT, seconds: float | None = None
+) -> dict[str, Any]:
+    """The body; `trusted` is who has shown the token. Raises ValueError if it is too large, too slow, or no object."""
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_LIMIT:
-            raise ValueError(f"the body has more than {BODY_LIMIT} bytes")
+    seconds = BODY_SECONDS if seconds is None else seconds
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                body += piece
+                _UnderWay.bytes += 0 if trusted else len(piece)
+                if len(body) > limit:
+                    raise ValueError(f"the body has more than {limit} bytes")
+                if not trusted and _UnderWay.bytes > STRANGERS_BODIES:
+                    raise ValueError("too many bodies are under way; try again")
+    except TimeoutError:
+        raise ValueError(f"the body did not come within {seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise ValueError("the connection ended before the body did") from None
+    finally:
+        _UnderWay.bytes -= 0 if trusted else len(body)
     found = strict_json(bytes(body))
     if not isinstance(found, dict):
         raise ValueError("the body is no JSON object")

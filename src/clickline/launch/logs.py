@@ -12,16 +12,31 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} ")
 STAMP_LENGTH = 23
 _BLOCK = 1 << 16
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS} | {0x0A: "\\n"}
+"""Characters that end lines, control terminals, or turn the direction of text, as Python would write them."""
 
 
 class _Lines(logging.Formatter):
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03d"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        # A message may quote what a stranger sent: it must neither begin a line nor control a terminal.
+        record.message = record.message.rstrip("\n").translate(_ESCAPES)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).split("\n")
+        return "\n".join(
+            (" " if _STAMP.match(text.encode("utf-8", "replace")) else "") + text.translate(_ESCAPES) for text in lines
+        )
 
 
 def set_up(role: str, rank: int, *, level: int = logging.INFO) -> None:

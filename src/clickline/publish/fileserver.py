@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from clickline.errors import JobError
+from clickline.publish.http_connections import HttpLimits
 from clickline.publish.sending_files import FileResponse, describing
 from clickline.publish.serving_digests import Digests
 from clickline.publish.serving_files import NotServed, OpenFile, Root
@@ -57,8 +58,9 @@ class FileServer(HttpServer):
         most_uploads: int = 8,
         upload_idle: float = 60.0,
         checksum_wait: float = 0.25,
+        limits: HttpLimits | None = None,
     ) -> None:
-        super().__init__(listen=listen)
+        super().__init__(listen=listen, limits=limits)
         if token is not None and len(token) < _SHORTEST_TOKEN:
             raise JobError(f"The token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`.")
         self.root = Root(root)

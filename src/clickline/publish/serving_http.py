@@ -1,22 +1,25 @@
 """Running an ASGI application by itself: in a thread for as long as a `with` lasts, or until a signal comes.
 
 The socket is bound before anything else, so that the address is known at once, also for port 0, and a port that is
-taken is an error here and not in a log.
+taken is an error here and not in a log. How long connections may be silent, and how many of them: http_connections.py.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from clickline.errors import JobError, PeerError
+from clickline.publish.http_connections import QUIET, Connections, HttpLimits
 
 LARGEST_HEADERS = 32 << 10
 _MOST_CONNECTIONS = 1024
@@ -27,8 +30,9 @@ _START = 10.0
 class HttpServer(ABC):
     """Base of applications that can also run by themselves."""
 
-    def __init__(self, *, listen: str) -> None:
+    def __init__(self, *, listen: str, limits: HttpLimits | None = None) -> None:
         self._host, self._port = _split(listen)
+        self._limits = limits or HttpLimits()
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -47,6 +51,11 @@ class HttpServer(ABC):
             raise PeerError("The server listens nowhere yet: start it first.")
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    @property
+    def connections(self) -> int:
+        """How many there are now."""
+        return 0 if self._server is None else len(self._server.server_state.connections)
 
     def bind(self) -> None:
         """Take the port. Connections wait until the server runs."""
@@ -68,7 +77,7 @@ class HttpServer(ABC):
         self._socket = listener
         config = uvicorn.Config(
             self,
-            http="h11",  # the one whose limit on headers can be set
+            http=cast("type[asyncio.Protocol]", Connections(self._limits).protocol),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -79,6 +88,7 @@ class HttpServer(ABC):
             timeout_graceful_shutdown=_GRACE,
         )
         self._server = _Server(config, on_turn=self._turn)
+        logging.getLogger("uvicorn.error").addFilter(QUIET)  # the same again changes nothing
 
     def turned(self) -> bool:
         """Whether the loop that serves has turned since this was asked last."""

@@ -1,17 +1,20 @@
 """Where the older stack keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
 
 HTTP goes through httpx, which is there anyway and keeps its deadlines; everything else through fsspec. All reads are
-bounded, and what is not there is told apart from what cannot be reached.
+bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a
+donefile nor a redirect leads elsewhere. What is not there is told apart from what cannot be reached.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote, urljoin, urlsplit
 
 import fsspec
@@ -23,6 +26,14 @@ from clickline.publish.older.sequence_files import aside
 _SECONDS = 30.0
 _CHUNK = 1 << 20
 _LARGEST_LISTING = 64 << 20
+LARGEST_FILE = 256 << 30
+_MOST_FILES = 100_000
+_LONGEST = 6 * 3600.0
+"""Seconds for one file, however slowly it comes."""
+_SPARE = 64 << 20
+_AHEAD = 64 << 20
+"""Bytes that a disk keeps free."""
+_MOST_REDIRECTS = 5
 
 
 def read_bytes(place: str, *, limit: int) -> bytes | None:
@@ -42,19 +53,22 @@ def read_bytes(place: str, *, limit: int) -> bytes | None:
     return data
 
 
-def fetch_directory(place: str, into: Path) -> list[Path]:
+def fetch_directory(place: str, into: Path, *, largest: int = LARGEST_FILE) -> list[Path]:
     """Copies of all files of a directory, which has none below it; complete, or an error."""
     names = _web_names(place) if is_web(place) else _names(place)
     if not names:
         raise DataError(f"There are no files in '{place}'.")
+    if len(names) > _MOST_FILES:
+        raise DataError(f"There are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken.")
     copies = []
     for name, source in names:
         with aside(into / name) as temporary, _reached(source):
+            copy = _Copy(source, temporary, largest)
             if is_web(source):
-                _download(source, temporary)
+                _download(source, copy)
             else:
                 system, inner = _system(source)
-                with system.open(inner, "rb") as file, temporary.open("wb") as copy:
+                with system.open(inner, "rb") as file, copy:
                     while data := file.read(_CHUNK):
                         copy.write(data)
         copies.append(into / name)
@@ -66,11 +80,21 @@ def is_web(place: str) -> bool:
 
 
 def beside(address: str, path: str) -> str:
-    """A path that somebody on the other side named: on the same host, for HTTP and FTP; as it is, else."""
-    if "://" in path or not address.startswith(("http://", "https://", "ftp://")):
+    """A path that somebody on the other side named: on the host of the address, or on this machine if that is here.
+
+    Raises ValueError if it leads elsewhere: who writes a donefile must not choose what this machine reads.
+    """
+    if "://" not in address:
+        if "://" in path and address:  # none: somebody only asks whether a line is sound
+            raise ValueError(f"its input {path!r:.200} is a URL, but the donefile lies on this machine")
         return path
-    parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}/{path.lstrip('/')}"
+    own = urlsplit(address)
+    if "://" not in path:
+        return f"{own.scheme}://{own.netloc}/{path.lstrip('/')}"
+    named = urlsplit(path)
+    if (named.scheme, named.netloc) != (own.scheme, own.netloc):
+        raise ValueError(f"its input {path!r:.200} is not at {own.scheme}://{own.netloc}, where the donefile lies")
+    return path
 
 
 def join(directory: str, name: str) -> str:
@@ -127,8 +151,65 @@ def _web_names(place: str) -> list[tuple[str, str]]:
     return sorted(found.items())
 
 
+@contextmanager
+def _asked(url: str) -> Iterator[httpx.Response]:
+    """An answer that is no redirect any more. Redirects are followed on the same host only."""
+    with httpx.Client(timeout=_SECONDS) as client:
+        request = client.build_request("GET", url)
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer = client.send(request, stream=True)
+            with closing(answer):
+                if answer.next_request is None:
+                    yield answer
+                    return
+                before, request = request.url, answer.next_request
+            same_port = before.port == request.url.port or (before.port, request.url.scheme) == (None, "https")
+            if request.url.host != before.host or not same_port:
+                raise PeerError(f"'{url}' is redirected to another host, {request.url.host}: give that address instead")
+        raise PeerError(f"'{url}' is redirected more than {_MOST_REDIRECTS} times")
+
+
+class _Copy:
+    """A file that is being fetched, with its bounds."""
+
+    def __init__(self, source: str, target: Path, largest: int) -> None:
+        self._source, self._target, self._largest = source, target, largest
+        self._size = self._checked = 0  # what came; how far there is room for sure
+        self._give_up = time.monotonic() + _LONGEST
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> _Copy:
+        self._file = self._target.open("wb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def expect(self, size: int) -> None:
+        """Raises DataError if so much is too much."""
+        if size > self._largest:
+            raise DataError(f"'{self._source}' is larger than {self._largest} bytes, the most that is taken of a file.")
+        room = shutil.disk_usage(self._target.parent).free - _SPARE
+        if size - self._size > room:
+            raise DataError(
+                f"'{self._source}': {size - self._size} bytes are to come, but there is room for {max(0, room)} in "
+                f"'{self._target.parent}'."
+            )
+        self._checked = size + min(_AHEAD, room // 2)
+
+    def write(self, data: bytes) -> None:
+        if self._size + len(data) > min(self._checked, self._largest):
+            self.expect(self._size + len(data))
+        if time.monotonic() > self._give_up:
+            raise PeerError(f"'{self._source}': {self._size} bytes within {_LONGEST:g} seconds; it is given up")
+        assert self._file is not None  # noqa: S101
+        self._file.write(data)
+        self._size += len(data)
+
+
 def _web_bytes(url: str, limit: int) -> bytes | None:
-    with httpx.stream("GET", url, timeout=_SECONDS, follow_redirects=True) as answer:
+    with _asked(url) as answer:
         if answer.status_code in (404, 410):
             return None
         answer.raise_for_status()
@@ -140,13 +221,13 @@ def _web_bytes(url: str, limit: int) -> bytes | None:
         return data
 
 
-def _download(url: str, target: Path) -> None:
+def _download(url: str, copy: _Copy) -> None:
     digest = hashlib.sha256()
-    with (
-        httpx.stream("GET", url, timeout=_SECONDS, follow_redirects=True) as answer,
-        target.open("wb") as copy,
-    ):
+    with _asked(url) as answer, copy:
         answer.raise_for_status()
+        announced = answer.headers.get("content-length", "")
+        if announced.isascii() and announced.isdigit() and len(announced) < 20:
+            copy.expect(int(announced))
         for piece in answer.iter_bytes(_CHUNK):
             copy.write(piece)
             digest.update(piece)

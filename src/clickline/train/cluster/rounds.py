@@ -56,6 +56,11 @@ class Rounds:
                 raise self._broken
             return self._applied >= int(facts["step"])
 
+    def has_applied(self, step: int, *, generation: int) -> bool:
+        """Whether a step is applied, and nothing has been rolled back since."""
+        with self._changed:
+            return generation == self.generation and not self._abandoned and self._applied >= step
+
     def leave(self, rank: int, *, generation: int) -> None:
         """A trainer has no more data in this epoch."""
         with self._changed:

@@ -64,7 +64,7 @@ class ParameterServer:
         """Rows of each lease of which something, and everything, has arrived here."""
         self.stopped = threading.Event()
         self.wire = _native.WireServer(
-            address, token=token, job=job.name, name=f"pserver.{part}", handler=self._handle, once=True
+            address, token=token, job=job.name, name=f"pserver.{part}", handler=self._handle, answers_again=True
         )
 
     def set_up(self, schema: Schema, *, incarnation: int = 0, replaced: Sequence[int] = ()) -> None:
@@ -165,6 +165,8 @@ class ParameterServer:
             while not self._ready.wait(1.0):
                 if self.stopped.is_set():
                     raise PeerError(f"pserver.{self.part} is stopping")
+        if self.wire.already_done():
+            return self._answer_again(op, facts, arrays)
         reply: list[Any]
         if "order" not in facts:
             reply = action(facts, arrays)
@@ -175,6 +177,16 @@ class ParameterServer:
             if self._ordered[0] != facts["order"]:
                 self._ordered = facts["order"], action(facts, arrays)
             return self._ordered[1]
+
+    def _answer_again(self, op: str, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
+        """The answer to a request that was executed before, from what there is now; nothing is applied."""
+        if op == "dense":
+            return self._do_dense({"want": facts.get("want", "")}, {})
+        if op == "geo":
+            return self._do_rows(facts, arrays)
+        if op == "sync" and self._rounds().has_applied(facts["step"], generation=facts["generation"]):
+            return self._values_of(facts["step"])  # those of this very step: the next one needs who is asking
+        return pack({"generation": self.generation})
 
     # What trainers ask
 
@@ -193,11 +205,14 @@ class ParameterServer:
         return pack({"steps": block.steps}, out)
 
     def _do_sync(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
-        rounds, block = self._rounds(), self._block()
-        if not rounds.contribute(facts, arrays):
+        if not self._rounds().contribute(facts, arrays):
             return pack({"generation": self._rounds().generation})
+        return self._values_of(facts["step"])
+
+    def _values_of(self, step: int) -> list[Any]:
+        block = self._block()
         with block.lock:
-            return pack({"step": facts["step"]}, {"values": block.values.numpy().copy()})
+            return pack({"step": step}, {"values": block.values.numpy().copy()})
 
     def _do_leave_round(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         self._rounds().leave(facts["rank"], generation=facts["generation"])
