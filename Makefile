@@ -1,16 +1,22 @@
-# Every target sets up what it needs in .venv: pinned dependencies, then the package with its native core.
+# Every target sets up what it needs in .venv: pinned dependencies, then the package with its native core. What must be on
+# the system for that is looked for first, by requirements.sh.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz soak up test check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: fuzz soak up test test-bare check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
 
 test: $(VENV)/built
+	@sh requirements.sh $(BIN)/python curl openssl
 	sh tests/run.sh $(BIN)/python
+
+# The two commands above, from nothing, in a root with Debian's minimum (as root, with debootstrap).
+test-bare:
+	sh tests/setup/bare_root.sh sh -ec 'python3 tests/setup/make_up.py; make test'
 
 check: $(VENV)/built
 	$(BIN)/ruff check .
@@ -58,14 +64,19 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
 
+# With the Python that is going to be used: that of .venv, unless it is still to be made (or was left half made).
+REQUIREMENTS = @sh requirements.sh "$$($(BIN)/python -m pip --version > /dev/null 2>&1 && echo $(BIN)/python || echo "$(PYTHON)")"
+
 $(VENV)/installed: constraints.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(REQUIREMENTS)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -r constraints.txt
 	@# As pip would, and as forgivingly, but on all cores.
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 $(VENV)/built: $(VENV)/installed $(NATIVE)
+	$(REQUIREMENTS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $@
 

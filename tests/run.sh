@@ -1,15 +1,35 @@
 #!/bin/sh
 # All tests: sh tests/run.sh PYTHON. The native ones, which are mostly compiling, take what of the machine the others
-# leave, and are told of at the end.
+# leave, and are told of at the end. Whatever ends this script, nothing that it has started goes on.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build
 log=build/native-test.log
-set -m # a group of processes of its own, so that all of it can be ended
-BUILD_NICE=10 make -s native-test > "$log" 2>&1 &
+native='' tests=''
+
+# Each is a session, so that all of it can be signalled. It may be too young to be one yet.
+signal() { kill -s "$1" -- "-$2" 2> /dev/null || kill -s "$1" "$2" 2> /dev/null || true; }
+
+end() {
+  trap '' INT TERM HUP
+  signal TERM "$native"
+  signal INT "$tests" # pytest's way to stop: it ends what its tests have started
+  tries=0
+  while kill -s 0 -- "-$tests" 2> /dev/null && [ "$tries" -lt 100 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+  done
+  signal KILL "$tests"
+  signal KILL "$native"
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+BUILD_NICE=10 setsid make -s native-test > "$log" 2>&1 &
 native=$!
-set +m
-trap 'kill -- "-$native" 2> /dev/null || true' EXIT
-"$1" -m pytest -n 2 --dist worksteal --durations 15
+setsid "$1" -m pytest -n 2 --dist worksteal --durations 15 &
+tests=$!
+wait "$tests"
 wait "$native" || { cat "$log"; exit 1; }
 cat "$log"

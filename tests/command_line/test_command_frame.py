@@ -125,3 +125,21 @@ def test_an_interrupt_exits_with_130_and_no_traceback() -> None:
 def test_a_bug_shows_its_traceback() -> None:
     result = runner.invoke(failing(ZeroDivisionError("a bug")), ["group", "fail"])
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(("module", "collected"), [("triton", "collected"), ("other", "")])
+def test_bindings_that_complain_of_leaks_are_collected_at_exit(tmp_path: Path, module: str, collected: str) -> None:
+    """The others are not, which makes the end of a process that has loaded PyTorch faster by a second or more."""
+    (tmp_path / f"{module}.py").write_text(
+        "import os\n\n\nclass Bindings:\n    def __init__(self):\n        self.circle = self\n\n"
+        "    def __del__(self, write=os.write):\n        write(1, b'collected')\n\n\nBindings()\n"
+    )
+    code = f"import gc; gc.disable(); import {module}; from clickline.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        check=True,
+    )
+    assert done.stdout == f"clickline {clickline.__version__}\n{collected}"

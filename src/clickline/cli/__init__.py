@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import sys
 from typing import Annotated
 
 import typer
@@ -114,13 +115,22 @@ app.command()(capacity)
 app.command()(doctor)
 
 
+def _skip_collection_at_exit() -> None:
+    """Leave PyTorch's many objects uncollected when the interpreter ends.
+
+    Collecting them takes a second or more, in which a process that was told to stop is not gone; memory goes back to
+    the system anyway. Not with Triton, which CUDA builds of PyTorch load to export a network: its bindings print a page
+    about leaks for everything that is left.
+    """
+    if "triton" not in sys.modules:
+        gc.freeze()
+
+
 def main() -> None:
     """The entry point."""
     # Read when PyTorch loads. Its threads would else spin while they wait, which starves the threads that parse and, on
     # a busy machine, each other: docs/decisions/0004-threads-that-wait-sleep.md has the figures.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Collecting PyTorch's many objects takes a second or more at exit, in which a process that was told to stop is not
-    # gone; memory goes back to the system anyway.
-    atexit.register(gc.freeze)
+    atexit.register(_skip_collection_at_exit)
     live_no_longer_than_parent()
     app(prog_name="clickline")
