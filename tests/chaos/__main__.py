@@ -26,16 +26,16 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupted)
 
+    output = arguments.output
+    output.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="clickline-chaos-"))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch / "tmp")  # before anybody keeps something there
+    (scratch / "tmp").mkdir()
+
     from chaos.books import Books
     from chaos.report import write
     from chaos.run import Settings, run
 
-    output = arguments.output
-    output.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="clickline-chaos-"))
-    os.environ["TMPDIR"] = str(scratch / "tmp")
-    (scratch / "tmp").mkdir()
-    tempfile.tempdir = None
     terminal = sys.stdout.isatty()
     books = Books(seed, output / "timeline.jsonl")
     _say(f"chaos: seed {seed}, {arguments.minutes:g} minutes, results in {output}")
@@ -48,7 +48,7 @@ def main() -> int:
     )
     interrupted = False
     try:
-        run(settings, scratch, books, say=_say, show=_Progress(terminal))
+        run(settings, scratch, books, output=output, say=_say, show=_Progress(terminal))
     except KeyboardInterrupt:
         interrupted = True
         books.notes.append("interrupted")
@@ -61,7 +61,6 @@ def main() -> int:
     result = books.result()
     books.close()
     (output / "chaos.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    _keep_logs(scratch, output, wanted=bool(books.broken))
     shutil.rmtree(scratch, ignore_errors=True)
     write(result, sys.stdout)
     return 130 if interrupted else int(bool(books.broken))
@@ -98,20 +97,6 @@ class _Progress:
 def _say(text: str) -> None:
     start = "\r\x1b[K" if sys.stdout.isatty() else ""
     print(f"{start}{text}", flush=True)
-
-
-def _keep_logs(scratch: Path, output: Path, *, wanted: bool) -> None:
-    """What the processes said, if something was wrong."""
-    kept = output / "logs"
-    shutil.rmtree(kept, ignore_errors=True)
-    if not wanted:
-        return
-    for source in [*scratch.glob("state/suite/cube/logs/*.log"), *scratch.glob("twins.log")]:
-        kept.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, kept / source.name)
-    for run in scratch.glob("training/runs/run-*"):
-        if run.is_dir() and (run / "logs").is_dir():
-            shutil.copytree(run / "logs", kept / run.name, dirs_exist_ok=True)
 
 
 def _interrupted(*_: object) -> NoReturn:

@@ -19,7 +19,8 @@ class Disks:
 
     def __init__(self, place: Path, *, usable: bool) -> None:
         self._place, self.usable = place, usable
-        self._mounted: dict[str, Path] = {}
+        self._mounted: dict[str, tuple[Path, Path]] = {}
+        """The file system, and the directory that it is bound to."""
 
     def mount(self, name: str, directory: Path, *, megabytes: int) -> None:
         """Put a file system of its own below a directory, which is made."""
@@ -31,7 +32,14 @@ class Disks:
         _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", str(disk))
         (disk / "data").mkdir()
         _run("mount", "--bind", str(disk / "data"), str(directory))
-        self._mounted[name] = disk
+        self._mounted[name] = (disk, directory)
+
+    def unmount(self) -> None:
+        """All of them, whoever still has a file open there."""
+        for disk, directory in self._mounted.values():
+            for place in (directory, disk):
+                subprocess.run(["umount", "-l", str(place)], capture_output=True, check=False)
+        self._mounted.clear()
 
     @property
     def names(self) -> list[str]:
@@ -39,7 +47,7 @@ class Disks:
 
     def fill(self, name: str, *, leave: int = 0) -> int:
         """Leave at most so many bytes free, rounded to blocks; returns how many were taken."""
-        file = self._mounted[name] / _BALLAST
+        file = self._mounted[name][0] / _BALLAST
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC)
         try:
             free = os.fstatvfs(descriptor)
@@ -56,7 +64,7 @@ class Disks:
             os.close(descriptor)
 
     def free(self, name: str) -> None:
-        (self._mounted[name] / _BALLAST).unlink(missing_ok=True)
+        (self._mounted[name][0] / _BALLAST).unlink(missing_ok=True)
 
 
 def _run(*command: str) -> None:

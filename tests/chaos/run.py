@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -33,7 +34,15 @@ class Settings:
     mounts: bool = False
 
 
-def run(settings: Settings, scratch: Path, books: Books, *, say: Callable[[str], None], show: Callable[[str], None]):
+def run(
+    settings: Settings,
+    scratch: Path,
+    books: Books,
+    *,
+    output: Path,
+    say: Callable[[str], None],
+    show: Callable[[str], None],
+) -> None:
     """Until the time is over or KeyboardInterrupt comes, which is passed on when everything is stopped."""
     left_out = dict(settings.without)
     if not settings.mounts:
@@ -64,6 +73,7 @@ def run(settings: Settings, scratch: Path, books: Books, *, say: Callable[[str],
             for each in workload.questioners:
                 each.end()
             workload.presence.end()
+            _keep_logs(scratch, output / "logs", wanted=bool(books.broken))
 
 
 def _look_after(workload: Workload, over: Callable[[], bool], *, show: Callable[[str], None]) -> None:
@@ -110,3 +120,16 @@ class _Resting(threading.Thread):
     def tell(self) -> None:
         if self.failure:
             self._workload.books.promise_broken("everything comes to rest", self.failure)
+
+
+def _keep_logs(scratch: Path, kept: Path, *, wanted: bool) -> None:
+    """What the processes said, if something was wrong."""
+    shutil.rmtree(kept, ignore_errors=True)
+    if not wanted:
+        return
+    kept.mkdir(parents=True)
+    for source in [*scratch.glob("state/suite/cube/logs/*.log"), *scratch.glob("twins.log")]:
+        shutil.copy(source, kept / source.name)
+    for run in scratch.glob("training/runs/run-*"):
+        if (run / "logs").is_dir():
+            shutil.copytree(run / "logs", kept / run.name)

@@ -122,6 +122,7 @@ def going_on(scratch: Path, books: Books, *, seed: int, mounts: bool, say: Calla
     with ExitStack() as stack:
         links = stack.enter_context(Links(scratch / "links"))
         disks = Disks(scratch / "disks", usable=mounts)
+        stack.callback(disks.unmount)
         workload = Workload(scratch, books, links, disks)
         state, runs = scratch / "state", scratch / "training" / "runs"
         disks.mount("store", state / "versions", megabytes=1024)
