@@ -82,7 +82,7 @@ def _training() -> Lane:
         5.0,
         (
             Choice("kill in training", _TRAINING, 3),
-            Choice("kill in training", ["coordinator.0"], 0.7),
+            Choice("kill in training", ["coordinator.0"], 0.4),
             Choice("stop in training", [*_TRAINING, "coordinator.0"], 2),
             Choice("cut", links, 2),
             Choice("stall", links, 1),

@@ -19,6 +19,8 @@ from clickline.launch.process import Spec
 from clickline.launch.suites import Suite
 
 SHARDS = REPLICAS = WORKERS = 2
+CUBE_TIMEOUT, REQUEST_TIMEOUT = 1.0, 10.0
+"""Seconds: of one try to read from a replica, and of one request in a worker."""
 _FIRST_VERSION = re.compile(r"serve\.\d+ model \S+: version \d+$", re.MULTILINE)
 
 
@@ -40,15 +42,7 @@ class LinkedSuite(Suite):
 
     def _linked(self, spec: Spec) -> Spec:
         if spec.role == "predictor":
-            direct = ";".join(",".join(replicas) for replicas in self.cube.servers)
-            through = ";".join(
-                ",".join(
-                    self._links.add(f"cube.{shard * REPLICAS + replica}", address)
-                    for replica, address in enumerate(replicas)
-                )
-                for shard, replicas in enumerate(self.cube.servers)
-            )
-            return replace(spec, argv=[through if word == direct else word for word in spec.argv])
+            return replace(spec, argv=self._serve_command(list(spec.argv)))
         if spec.role == "transfer":
             config = next(Path(word) for word in spec.argv if word.endswith(".yaml"))
             keys = yaml.safe_load(config.read_text(encoding="utf-8"))
@@ -59,9 +53,27 @@ class LinkedSuite(Suite):
             config.write_text(yaml.safe_dump(keys), encoding="utf-8")
         return spec
 
+    def _serve_command(self, argv: list[str]) -> list[str]:
+        """With a configuration file, since its deadlines are for two cores on which processes start all the time."""
+        servers = [
+            [self._links.add(f"cube.{shard * REPLICAS + replica}", address) for replica, address in enumerate(replicas)]
+            for shard, replicas in enumerate(self.cube.servers)
+        ]
+        cube = {"servers": servers, "name": self.model, "timeout": CUBE_TIMEOUT}
+        keys = {
+            "models": {self.model: {"store": str(self.store), "cube": cube}},
+            "limits": {"timeout": REQUEST_TIMEOUT},
+        }
+        config = self.directory / "serve.yaml"
+        config.write_text(yaml.safe_dump(keys), encoding="utf-8")
+        for option in ("--cube", "--cube-name", "--name"):
+            del argv[argv.index(option) : argv.index(option) + 2]
+        argv[argv.index(str(self.store))] = f"--config={config}"
+        return argv
+
     def _through(self, role: str, rank: int) -> str:
         """A URL that leads to a component through a link, wherever it listens at the moment."""
-        address = self._links.add(f"{role}.{rank}", lambda: self._address(role, rank).replace("http://", "tcp:"))
+        address = self._links.add(f"{role}.{rank}", f"ready:{self._ready(role, rank)}")
         return address.replace("tcp:", "http://")
 
     # --- asked by faults, from any thread ---

@@ -1,27 +1,29 @@
 """TCP and Unix connections that pass through here, so that they can be cut, stalled and slowed.
 
-One thread with an event loop carries all of them. A link listens at `address` for a target; several targets of one
-suite are reached through links without knowing it, since a link only passes bytes on.
+A process of its own carries all of them, so that clients which compute do not delay what passes. A link listens at an
+address for a target; who comes through it does not notice, since a link only passes bytes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+
+from clickline.launch.child import live_no_longer_than_parent
 
 _PIECE = 1 << 16
-_Result = TypeVar("_Result")
 
 
 class Link:
-    """One of them. All but the constructor's facts belong to the event loop; `Links` is how others change it."""
+    """One of them, in the carrier's event loop."""
 
-    def __init__(self, name: str, target: Callable[[], str]) -> None:
-        self.name, self._target = name, target
+    def __init__(self, name: str, target: str) -> None:
+        self.name, self.target = name, target
         self.address = ""
         self.cut = False
         self.delay = 0.0
@@ -36,8 +38,8 @@ class Link:
             return
         await self.passing.wait()
         try:
-            beyond_reader, beyond_writer = await _open(self._target())
-        except (OSError, ValueError):  # the target does not listen (yet)
+            beyond_reader, beyond_writer = await _open(self.target)
+        except (OSError, ValueError, KeyError):  # the target does not listen (yet)
             writer.transport.abort()
             return
         both = {writer, beyond_writer}
@@ -66,65 +68,47 @@ class Link:
                 writer.write_eof()
 
 
-class Links:
-    """All links of a run. A context manager."""
+class Carrier:
+    """All links, in the event loop of a process of their own. Orders are JSON lines, each is answered by one."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._by_name: dict[str, Link] = {}
         self._servers: dict[str, asyncio.AbstractServer] = {}
 
-    def __enter__(self) -> Links:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._thread.start()
-        return self
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        orders = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+        while line := await orders.readline():
+            order = json.loads(line)
+            print(json.dumps(await self._obey(**order)), flush=True)
 
-    def __exit__(self, *_: object) -> None:
-        self._run(self._close_all())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    async def _obey(self, op: str, name: str, target: str = "", delay: float = 0.0) -> str:
+        if op == "add":
+            return await self._listen(Link(name, target))
+        link = self._by_name.get(name)
+        if link is None:  # what it led to has ended meanwhile
+            return ""
+        if op == "remove":
+            del self._by_name[name]
+            self._servers.pop(name).close()
+            link.passing.set()
+            link.break_off()
+        elif op == "cut":
+            link.cut = True
+            link.break_off()
+        elif op == "stall":
+            link.passing.clear()
+        elif op == "slow":
+            link.delay = delay
+        elif op == "mend":
+            link.cut, link.delay = False, 0.0
+            link.passing.set()
+        return link.address
 
-    def add(self, name: str, target: str | Callable[[], str]) -> str:
-        """A link to a target (`tcp:HOST:PORT` or `unix:PATH`); returns the address, of the same family, to use."""
-        link = Link(name, target if callable(target) else lambda: target)
-        return self._run(self._listen(link, unix=not callable(target) and target.startswith("unix:")))
-
-    def remove(self, name: str) -> None:
-        self._run(self._remove(name))
-
-    def known(self, name: str) -> bool:
-        return name in self._by_name
-
-    def cut(self, name: str) -> None:
-        """Break connections off, and refuse new ones, until it is mended."""
-        self._call(name, _cut)
-
-    def stall(self, name: str) -> None:
-        """Nothing passes any more, and nobody is told."""
-        self._call(name, lambda link: link.passing.clear())
-
-    def slow(self, name: str, delay: float) -> None:
-        """Every piece that passes waits for so many seconds."""
-        self._call(name, lambda link: setattr(link, "delay", delay))
-
-    def mend(self, name: str) -> None:
-        self._call(name, _mend)
-
-    def _call(self, name: str, change: Callable[[Link], None]) -> None:
-        async def apply() -> None:
-            if name in self._by_name:  # else what it led to has ended meanwhile
-                change(self._by_name[name])
-
-        self._run(apply())
-
-    def _run(self, task: Coroutine[Any, Any, _Result]) -> _Result:
-        return asyncio.run_coroutine_threadsafe(task, self._loop).result(30)
-
-    async def _listen(self, link: Link, *, unix: bool) -> str:
-        if unix:
+    async def _listen(self, link: Link) -> str:
+        if link.target.startswith("unix:"):
             path = self._directory / f"{link.name}.sock"
             path.unlink(missing_ok=True)
             server: asyncio.AbstractServer = await asyncio.start_unix_server(link.accept, path)
@@ -135,33 +119,76 @@ class Links:
         self._by_name[link.name], self._servers[link.name] = link, server
         return link.address
 
-    async def _remove(self, name: str) -> None:
-        link = self._by_name.pop(name)
-        self._servers.pop(name).close()
-        link.passing.set()
-        link.break_off()
 
-    async def _close_all(self) -> None:
-        for name in list(self._by_name):
-            await self._remove(name)
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+class Links:
+    """All links of a run, seen from outside. A context manager; any thread."""
 
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._names: set[str] = set()
+        self._process: subprocess.Popen[str]
 
-def _cut(link: Link) -> None:
-    link.cut = True
-    link.break_off()
+    def __enter__(self) -> Links:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "chaos.links", str(self._directory)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
-def _mend(link: Link) -> None:
-    link.cut, link.delay = False, 0.0
-    link.passing.set()
+    def add(self, name: str, target: str) -> str:
+        """A link to a target (`tcp:HOST:PORT`, `unix:PATH`, or `ready:FILE`, a ready file that says where); returns the
+        address, of the same family, that leads there."""
+        address = self._order("add", name, target=target)
+        self._names.add(name)
+        return address
+
+    def remove(self, name: str) -> None:
+        self._names.discard(name)
+        self._order("remove", name)
+
+    def known(self, name: str) -> bool:
+        return name in self._names
+
+    def cut(self, name: str) -> None:
+        """Break connections off, and new ones too, until it is mended."""
+        self._order("cut", name)
+
+    def stall(self, name: str) -> None:
+        """Nothing passes any more, and nobody is told."""
+        self._order("stall", name)
+
+    def slow(self, name: str, delay: float) -> None:
+        """Every piece that passes waits for so many seconds."""
+        self._order("slow", name, delay=delay)
+
+    def mend(self, name: str) -> None:
+        self._order("mend", name)
+
+    def _order(self, op: str, name: str, **facts: object) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps({"op": op, "name": name, **facts}) + "\n")
+            self._process.stdin.flush()
+            return str(json.loads(self._process.stdout.readline()))
 
 
 async def _open(target: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if target.startswith("ready:"):
+        url = json.loads(Path(target.removeprefix("ready:")).read_text(encoding="utf-8"))["http"]
+        target = url.replace("http://", "tcp:")
     if target.startswith("unix:"):
         return await asyncio.open_unix_connection(target.removeprefix("unix:"))
     host, port = target.removeprefix("tcp:").rsplit(":", 1)
     return await asyncio.open_connection(host, int(port))
+
+
+if __name__ == "__main__":
+    live_no_longer_than_parent()
+    asyncio.run(Carrier(Path(sys.argv[1])).run())

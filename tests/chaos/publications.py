@@ -113,9 +113,11 @@ class Publications(threading.Thread):
         number = self._versions.last + 1
         try:
             return write()
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # native code raises RuntimeError
+            if not isinstance(error, OSError) and "No space left" not in str(error):
+                raise
             self._books.count(publications_refused=1)
-            self._books.event(f"version {number} was not published: {error.strerror}")
+            self._books.event(f"version {number} was not published: {error}")
             if self._versions.last < number:  # a real publisher writes aside; this one cleans up behind itself
                 shutil.rmtree(self._versions.path / directory_of(number), ignore_errors=True)
                 self._over.wait(0.5)

@@ -76,6 +76,8 @@ class _LaneThread(threading.Thread):
         fault = KINDS[planned.kind](workload, planned.target, planned.seed, self._over)
         label = workload.label(planned)
         books.event(f"{planned.kind}: {planned.target}", planned=round(planned.at, 2), lane=planned.lane)
+        if planned.lane.startswith("training"):
+            workload.await_training(self._over)
         workload.touched(planned.target)
         try:
             outcome = fault.inject()

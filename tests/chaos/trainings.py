@@ -100,6 +100,8 @@ class TrainingRun:
 
     def train(self, over: threading.Event) -> bool:
         """To the end. Whether the books are right. `over` does not end it: what was begun is finished."""
+        while not self._has_room():  # for the job's file, which we write ourselves
+            time.sleep(0.1)
         try:
             done = self._launched(over) if self.launched else self._in_parts()
         finally:
@@ -107,6 +109,16 @@ class TrainingRun:
             with suppress(Exception):
                 self.run.close()
         return done and self._balanced()
+
+    def _has_room(self) -> bool:
+        probe = self.directory.parent / f".{self.name}.probe"
+        try:
+            probe.write_bytes(bytes(1 << 20))
+        except OSError:
+            return False
+        finally:
+            probe.unlink(missing_ok=True)
+        return True
 
     def _launched(self, over: threading.Event) -> bool:
         arguments: tuple[str, ...] = ()

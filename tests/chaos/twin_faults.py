@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.faults import Fault, NotNow
+from clickline.launch.listening_sockets import VARIABLE as LISTENER
 from clusters import Parts
 from processes import ENVIRONMENT
 
@@ -19,7 +20,7 @@ _PATIENCE = 25.0
 class Twin(Fault):
     """What all of them do: start, wait, and tell how it ended."""
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], *, still_wanted: object = None) -> str:
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> str:
         log = self.workload.scratch / "twins.log"
         with log.open("a", encoding="utf-8") as file:
             file.write(f"--- {self.workload.books.elapsed:.1f} {self.target}: {' '.join(argv)}\n")
@@ -28,7 +29,9 @@ class Twin(Fault):
         end = time.monotonic() + _PATIENCE
         try:
             while process.poll() is None:
-                if time.monotonic() > end or self.over.wait(0.05):
+                if self.over.wait(0.05):
+                    raise NotNow("the run is over")
+                if time.monotonic() > end:
                     return "ran beside"
             return f"ended with {process.returncode}"
         finally:
@@ -46,7 +49,7 @@ class TwinOfComponent(Twin):
         argv = list(spec.argv)
         ready = argv.index("--ready-file") + 1
         argv[ready] = str(self.workload.scratch / "twin-ready.json")
-        return self.start(argv, {**spec.env, "CLICKLINE_READY_FILE": ""})
+        return self.start(argv, {name: value for name, value in spec.env.items() if name != LISTENER})
 
 
 class TwinOfSuite(Twin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ from clickline.train.api import train_job
 from clusters import Parts
 
 _LATELY = 20.0
+_TRAINS_WITHIN = 30.0
 _ROLES = {
     "cube": "cube server",
     "agent": "agent",
@@ -63,6 +65,16 @@ class Workload:
         if current is None or current.run is None or current.ended:
             raise NotNow("nothing is trained at the moment")
         return current
+
+    def await_training(self, over: threading.Event) -> None:
+        """Wait until a run has got as far as to train, for a while: before that there is little to lose."""
+        end = time.monotonic() + _TRAINS_WITHIN
+        while True:
+            current = self.trainings.current
+            if current is not None and current.run is not None and current.run.status().get("phase") == "training":
+                return
+            if time.monotonic() > end or over.wait(0.1):
+                return
 
     def training_pid(self, name: str) -> int:
         pid = self.training().pid(name)
