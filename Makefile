@@ -31,7 +31,7 @@ soak: $(VENV)/built
 
 # Random faults on a whole suite: CHAOS_MINUTES, CHAOS_SEED, CHAOS_WITHOUT. docs/robustness.md gets the counts.
 chaos: $(VENV)/built
-	PYTHONPATH=tests:tests/dying $(BIN)/python -m chaos --output build/chaos
+	PYTHONPATH=tests $(BIN)/python -m chaos --output build/chaos
 	$(BIN)/python tests/robustness_table.py --chaos build/chaos/chaos.json --tests build/test-counts.json
 
 bench-train: $(VENV)/built

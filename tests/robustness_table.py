@@ -49,6 +49,7 @@ PROMISES = {
     "full disk: ": _DELIVERED,
     "flip in build": "nobody serves it; it is built again",
     "flip in version": "nobody serves it; it is served once it is mended",
+    "flip in deployed rows": "nobody serves it; what is damaged is delivered again",
     "flip in checkpoint": "refused, exit code 6",
     "twin in training": "refused; the run's rows are exact",
     "twin of a run": "refused before it has written anything; the run's rows are exact",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
 
-from chaos.bit_flips import choose_bit
+from bit_flips import build_files, deployed_files, flip_in_any_of, flip_random_bit
 from chaos.faults import Fault, NotNow
+from chaos.linked_suite import send
 from processes import ENVIRONMENT
 
 _DAMAGED_CHECKPOINT = 6
@@ -58,16 +60,34 @@ class FlipBuild(Fault):
     name = "flip in build"
 
     def inject(self) -> str:
-        files = sorted(self.workload.suite.directory.glob("builds/**/*.tar"), key=lambda path: path.stat().st_mtime)
-        if not files:
+        files = build_files(self.workload.suite.directory / "builds")
+        newest = max((path.parent.name for path in files), key=_number, default="")
+        flip = flip_in_any_of([path for path in files if path.parent.name == newest], self.random)
+        if flip is None:
             raise NotNow("there is no build")
-        flip = choose_bit(files[-1], self.random)
-        flip.apply()
         try:
             self.hold(1.0, 4.0)
         finally:
             still = flip.undo()
         return "mended by us" if still else "replaced by transfer"
+
+
+class FlipDeployed(Fault):
+    """A bit flips in what a cube server has on its disk, and the server is killed: it must not serve it when back."""
+
+    name = "flip in deployed rows"
+
+    def inject(self) -> str:
+        suite = self.workload.suite
+        rank = self.target.rpartition(".")[2]
+        flip = flip_in_any_of(deployed_files(suite.directory / f"cube.{rank}"), self.random)
+        pid = suite.pid(f"cube.{rank}")
+        if flip is None or pid is None:
+            if flip is not None:
+                flip.undo()
+            raise NotNow(f"cube.{rank} has nothing, or does not run")
+        send(pid, signal.SIGKILL)
+        return "killed with it"
 
 
 class FlipCheckpoint(Fault):
@@ -83,10 +103,9 @@ class FlipCheckpoint(Fault):
             run = trainings.finished[-1]
             checkpoint = sorted((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))[-1]
             files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.stat().st_size)
-            flip = choose_bit(self.random.choice(files), self.random)
+            flip = flip_random_bit(self.random.choice(files), self.random)
             job = run.parent / f"{run.name}.yaml"
             command = [sys.executable, "-m", "clickline", "train", str(job), "--resume", "--set", "train.epochs=3"]
-            flip.apply()
             try:
                 code = _code_of(command, within=60)
             finally:
@@ -97,6 +116,10 @@ class FlipCheckpoint(Fault):
             "damaged checkpoints are refused", f"{flip}: `train --resume` ended with {code}"
         )
         return f"not refused ({code})"
+
+
+def _number(name: str) -> int:
+    return int(name.partition("_")[0]) if name[:1].isdigit() else 0
 
 
 def _code_of(command: list[str], *, within: float) -> int | None:

@@ -33,6 +33,7 @@ def _shard(shard: int) -> Lane:
             Choice("stall", agents, 1),
             Choice("slow", servers, 2),
             Choice("full disk", [f"deploy.{rank}" for rank in ranks], 1),
+            Choice("flip in deployed rows", [f"deploy.{rank}" for rank in ranks], 1),
             Choice("twin", servers, 0.5),
             Choice("twin", agents, 0.5),
         ),

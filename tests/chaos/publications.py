@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from chaos.bit_flips import Flip, choose_bit
+from bit_flips import BitFlip, flip_in_any_of
 from chaos.books import Books
 from chaos.linked_suite import LinkedSuite
 from chaos.questions import Questioner
@@ -169,12 +169,11 @@ class Publications(threading.Thread):
 
     def _publish_damaged(self) -> None:
         """A version with a flipped bit: nobody may serve it as it is, and once it is mended everybody must."""
-        flips: list[Flip] = []
+        flips: list[BitFlip] = []
 
         def damage(folder: Path) -> None:
-            files = sorted(path for path in folder.iterdir() if path.name != MANIFEST)
-            flips.append(choose_bit(self._random.choice(files), self._random))
-            flips[-1].apply()
+            flip = flip_in_any_of([path for path in folder.iterdir() if path.name != MANIFEST], self._random)
+            flips.extend([flip] if flip else [])
 
         before = self._seen()
         self._versions.damage = damage
