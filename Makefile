@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: fuzz soak up test test-bare check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: chaos fuzz soak up test test-bare check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -28,6 +28,11 @@ bench: bench-train bench-ps bench-cube bench-serve
 
 soak: $(VENV)/built
 	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest tests/promises_serving/test_soak.py
+
+# Random faults on a whole suite: CHAOS_MINUTES, CHAOS_SEED, CHAOS_WITHOUT. docs/robustness.md gets the counts.
+chaos: $(VENV)/built
+	PYTHONPATH=tests $(BIN)/python -m chaos --output build/chaos
+	$(BIN)/python tests/robustness_table.py --chaos build/chaos/chaos.json --tests build/test-counts.json
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py --rounds 5

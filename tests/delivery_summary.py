@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from clickline import failpoints
+from counts_file import write_counts
 
 READ = "{batches:,} batches read, {mixed} of two versions, {wrong_rows} wrong rows, {failed} failed requests"
 LINES: dict[str, tuple[str, ...]] = {
@@ -68,6 +69,9 @@ def write_deliveries(terminalreporter: Any) -> None:
         return
     for name, known in (("failure points", failpoints.DELIVERING), ("publishers killed", failpoints.PUBLISHING)):
         totals[name].update({"known": len(known)} if totals[name] else {})
+    for name, counts in totals.items():
+        if counts:
+            write_counts(name, counts)
     for title, known, own in (
         ("promises of delivery", LINES, "counts"),
         ("promises of serving", SERVING, "serving counts"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from counts_file import write_counts
+
 
 def write_faults(terminalreporter: Any) -> None:
     total: Counter[str] = Counter()
@@ -16,6 +18,7 @@ def write_faults(terminalreporter: Any) -> None:
                 total.update(found if name == "cluster run" else {})
     if not total["runs"]:
         return
+    write_counts("faults in clusters", total)
     terminalreporter.section("faults in clusters")
     terminalreporter.line(
         f"{total['faults']} faults injected into {total['runs']} runs: {total['completed']} completed, "

@@ -113,10 +113,10 @@ class ModelVersions:
                     "files": {file.name: _facts(file) for file in folder.iterdir()},
                 }
             )
-        self._announce(folder, manifest)
+            self._announce(folder, manifest, published)
         return version
 
-    def _announce(self, folder: Path, manifest: Manifest) -> None:
+    def _announce(self, folder: Path, manifest: Manifest, _published: Published) -> None:
         content = Manifest.model_validate(manifest.model_dump(by_alias=True)).encoded()
         (folder / MANIFEST).write_bytes(content)
         donefiles.append_version(

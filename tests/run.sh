@@ -28,6 +28,9 @@ trap 'exit 143' TERM HUP
 
 BUILD_NICE=10 setsid make -s native-test > "$log" 2>&1 &
 native=$!
+CLICKLINE_TEST_COUNTS=${CLICKLINE_TEST_COUNTS:-build/test-counts.json}
+export CLICKLINE_TEST_COUNTS # for docs/robustness.md
+rm -f "$CLICKLINE_TEST_COUNTS"
 setsid "$1" -m pytest -n 2 --dist worksteal --durations 15 &
 tests=$!
 wait "$tests"

@@ -13,6 +13,8 @@ from clickline.ps.messages import pack
 from clickline.train import checkpoints
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.serving import ParameterServer
+from clickline.train.cluster.standing import StandingFile
+from clickline.train.run_lock import RunLock
 from processes import small_settings
 
 COUNTS = (1, 2, 3, 5)
@@ -29,6 +31,7 @@ def serve(job, tmp_path):
     """Some servers, and a way to order them all something."""
     schema = Schema.of(job.data, job.features)
     opened: list[ParameterServer | Orders] = []
+    lock = RunLock(tmp_path / "run", role="coordinator")
 
     def make(count: int, checkpoint: Path | None = None) -> tuple[list[ParameterServer], Orders]:
         name = f"{len(opened)}"
@@ -39,13 +42,21 @@ def serve(job, tmp_path):
         for server in servers:
             server.set_up(schema)
             server.load(None if checkpoint is None else str(checkpoint), generation=1)
-        orders = Orders(job=job, schema=schema, addresses=[s.wire.address for s in servers], token=TOKEN, client=9)
+        orders = Orders(
+            job=job,
+            schema=schema,
+            addresses=[s.wire.address for s in servers],
+            token=TOKEN,
+            client=9,
+            file=StandingFile(lock),
+        )
         opened.extend([orders, *servers])
         return servers, orders
 
     yield make
     for each in opened:
         each.close()
+    lock.release()
 
 
 def learn(servers: list[ParameterServer]) -> None:

@@ -17,7 +17,8 @@ from clickline.data.schema import Schema
 from clickline.process_identity import birth
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.membership import Member
-from clickline.train.cluster.standing import Standing
+from clickline.train.cluster.standing import Standing, StandingFile
+from clickline.train.run_lock import RunLock
 
 TOKEN = b"a token of the tests"
 QUICK = {"heartbeat": 0.1, "warn_after": 0.6, "evict_after": 60, "deadline": 5, "retry_for": 5, "start_timeout": 20}
@@ -35,7 +36,15 @@ class Office:
         standing = standing or Standing()
         standing.writer_epoch += 1
         schema = Schema.of(self.job.data, self.job.features)
-        self.desk = Desk(job=self.job, schema=schema, directory=directory, standing=standing, sync=False)
+        self._lock = RunLock(directory, role="coordinator")
+        self.desk = Desk(
+            job=self.job,
+            schema=schema,
+            directory=directory,
+            standing=standing,
+            sync=False,
+            file=StandingFile(self._lock),
+        )
         self.wire = _native.WireServer(
             f"unix:{directory}/desk.sock",
             token=TOKEN,
@@ -73,6 +82,7 @@ class Office:
         for member in self.members:
             member.leave()
         self.wire.close()
+        self._lock.release()
 
 
 def until(condition: Callable[[], object], *, what: str) -> None:

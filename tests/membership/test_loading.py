@@ -16,6 +16,8 @@ from clickline.ps.messages import pack
 from clickline.train import checkpoints
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.serving import ParameterServer
+from clickline.train.cluster.standing import StandingFile
+from clickline.train.run_lock import RunLock
 
 
 @pytest.fixture
@@ -28,14 +30,22 @@ def server(small_job: Any, tmp_path: Path) -> Iterator[ParameterServer]:
 
 def saved(server: ParameterServer, directory: Path) -> str:
     """A checkpoint of what the server has."""
+    lock = RunLock(directory.parent, role="coordinator")
     orders = Orders(
-        job=server.job, schema=server._schema, addresses=[server.wire.address], token=TOKEN, client=1, writer_epoch=1
+        job=server.job,
+        schema=server._schema,
+        addresses=[server.wire.address],
+        token=TOKEN,
+        client=1,
+        file=StandingFile(lock),
+        writer_epoch=1,
     )
     facts = {"step": 1, "standing": {}, "job": {}, "schema": {}, "tick": 0}
     try:
         return str(orders.save(directory, facts=facts, buffers={}).path)
     finally:
         orders.close()
+        lock.release()
 
 
 def test_a_load_that_a_newer_one_overtakes_is_given_up(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import ExitStack
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from clickline.cube.agents import INVALID, SAFE_NAME, Agent, AgentPlace
+from clickline.cube.directory_lock import DirectoryLock
 from clickline.cube.states import write_state
 from clickline.cube.webserving import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
 from clickline.errors import ClicklineError
@@ -71,8 +73,12 @@ class AgentProcess:
 
     def __init__(self, place: AgentPlace) -> None:
         guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
-        self.agent = Agent(place)
-        self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
+        with ExitStack() as opening:
+            self._lock = DirectoryLock(place.deploy, "agent")
+            opening.callback(self._lock.release)
+            self.agent = Agent(place)
+            self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
+            opening.pop_all()
         self.stopped = threading.Event()
         log.info("listens at %s", self.web.address)
         if place.ready is not None:
@@ -86,3 +92,4 @@ class AgentProcess:
     def close(self) -> None:
         self.web.close()
         self.agent.close()
+        self._lock.release()

@@ -12,12 +12,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clickline import _native
 from clickline.cube.compacting import Compactor, compact
+from clickline.cube.directory_lock import DirectoryLock
 from clickline.cube.gateway import gateway
 from clickline.cube.shelves import Shelf
 from clickline.cube.states import write_state
@@ -59,6 +61,13 @@ class CubeProcess:
     def __init__(self, place: CubePlace) -> None:
         self.place = place
         self.stopped = threading.Event()
+        with ExitStack() as opening:
+            self._lock = DirectoryLock(place.directory, "cube server")
+            opening.callback(self._lock.release)
+            self._open(place)
+            opening.pop_all()
+
+    def _open(self, place: CubePlace) -> None:
         guard = Guard(token=place.token, host=place.http_host, open_to_all=place.open_gateway)
         self.native = _native.CubeServer(
             place.address,
@@ -111,6 +120,7 @@ class CubeProcess:
             self.web.close()
         self._tidying.close()
         self.native.close()
+        self._lock.release()
 
     # --- commands, also used by the gateway ---
 

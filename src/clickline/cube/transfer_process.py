@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from clickline.cube.builds import TransferPlan
+from clickline.cube.directory_lock import DirectoryLock
 from clickline.cube.sources import Source
 from clickline.cube.states import write_state
 from clickline.cube.transfer_api import transfer_app
@@ -39,6 +41,13 @@ class TransferProcess:
     """From its first to its last breath."""
 
     def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+        with ExitStack() as opening:
+            self._lock = DirectoryLock(plan.scratch, f"transfer of {plan.name}")
+            opening.callback(self._lock.release)
+            self._open(plan, source, place)
+            opening.pop_all()
+
+    def _open(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
         guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
@@ -74,3 +83,4 @@ class TransferProcess:
             self._files_web.close()
         self._files.close()
         self.transfer.close()
+        self._lock.release()

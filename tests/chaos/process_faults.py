@@ -1,0 +1,128 @@
+"""Processes that are killed, and processes that stand still for a while."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from chaos.faults import Fault, NotNow
+from chaos.linked_suite import send, state_of
+from chaos.publications import kill_publisher
+
+_STOPS = ((0.2, 1.0), (1.0, 3.0), (3.0, 6.0))
+"""Seconds: most stops are short, some are longer than a deadline or two."""
+
+
+class KillComponent(Fault):
+    """SIGKILL to a process of the suite; its supervisor starts another."""
+
+    name = "kill"
+
+    def inject(self) -> str:
+        pid = self.workload.suite.pid(self.target)
+        if pid is None or not send(pid, signal.SIGKILL):
+            raise NotNow(f"{self.target} does not run")
+        return "killed"
+
+
+class StopComponent(Fault):
+    """SIGSTOP, a while, SIGCONT. Whoever looks after it may lose patience before and start another."""
+
+    name = "stop"
+
+    def inject(self) -> str:
+        pid = self.workload.suite.pid(self.target)
+        if pid is None or not send(pid, signal.SIGSTOP):
+            raise NotNow(f"{self.target} does not run")
+        try:
+            self.hold(*self.random.choice(_STOPS))
+        finally:
+            replaced = self.workload.suite.pid(self.target) != pid
+            if not replaced:
+                send(pid, signal.SIGCONT)
+        return "replaced" if replaced else "continued"
+
+
+class KillWorker(Fault):
+    """SIGKILL to one of the predictor's workers. Only what was under way on its connections may be lost."""
+
+    name = "kill worker"
+
+    def inject(self) -> str:
+        suite = self.workload.suite
+        pids = suite.workers()
+        if not pids:
+            raise NotNow("no worker runs")
+        begun, began = suite.workers_begun(), time.monotonic()
+        send(self.random.choice(pids), signal.SIGKILL)
+        self.workload.presence.worker_hit("a worker was killed", began, time.monotonic())
+        while suite.workers_begun() <= begun and time.monotonic() < began + 60 and not self.over.wait(0.05):
+            pass
+        return "killed"
+
+
+class StopWorker(Fault):
+    """SIGSTOP to a worker: its clients wait, until it goes on or is replaced."""
+
+    name = "stop worker"
+
+    def inject(self) -> str:
+        suite = self.workload.suite
+        pids = suite.workers()
+        if not pids:
+            raise NotNow("no worker runs")
+        pid, began = self.random.choice(pids), time.monotonic()
+        send(pid, signal.SIGSTOP)
+        try:
+            self.hold(*self.random.choice(_STOPS))
+        finally:
+            replaced = pid not in suite.workers()
+            if not replaced:
+                send(pid, signal.SIGCONT)
+            self.workload.presence.worker_hit("a worker stood still", began, time.monotonic())
+        return "replaced" if replaced else "continued"
+
+
+class KillTraining(Fault):
+    """SIGKILL to a process of the training that runs."""
+
+    name = "kill in training"
+
+    def inject(self) -> str:
+        pid = self.workload.training_pid(self.target)
+        if not send(pid, signal.SIGKILL):
+            raise NotNow(f"{self.target} has just ended")
+        return "killed"
+
+
+class StopTraining(Fault):
+    """SIGSTOP and SIGCONT to a process of the training; some stops are longer than the others' patience."""
+
+    name = "stop in training"
+
+    def inject(self) -> str:
+        pid = self.workload.training_pid(self.target)
+        if not send(pid, signal.SIGSTOP):
+            raise NotNow(f"{self.target} has just ended")
+        try:
+            self.hold(*self.random.choice((*_STOPS, (9.0, 11.0))))
+        finally:
+            stopped = state_of(pid) == "T" and send(pid, signal.SIGCONT)
+        return "continued" if stopped else "replaced"
+
+
+class KillPublisher(Fault):
+    """SIGKILL to `clickline publish` while it publishes what was trained."""
+
+    name = "kill publisher"
+
+    def inject(self) -> str:
+        publications = self.workload.publications
+        end = time.monotonic() + 20
+        while publications.publisher is None:
+            if time.monotonic() > end or self.over.wait(0.05):
+                raise NotNow("nothing is being published")
+        self.hold(0.2, 6.0)
+        if not kill_publisher(publications):
+            raise NotNow("it had already published")
+        return "killed"

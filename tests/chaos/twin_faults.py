@@ -1,0 +1,108 @@
+"""A second process with the name, the directory or the port of a living one: it must be refused and change nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaos.faults import Fault, NotNow
+from clickline.launch.listening_sockets import VARIABLE as LISTENER
+from clusters import Parts
+from processes import ENVIRONMENT
+
+_PATIENCE = 25.0
+"""Seconds for a twin to notice. One that still lives then is killed."""
+
+
+class Twin(Fault):
+    """What all of them do: start, wait, and tell how it ended."""
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> str:
+        log = self.workload.scratch / "twins.log"
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"--- {self.workload.books.elapsed:.1f} {self.target}: {' '.join(argv)}\n")
+            file.flush()
+            process = subprocess.Popen(argv, env={**ENVIRONMENT, **env}, stdout=file, stderr=file)
+        end = time.monotonic() + _PATIENCE
+        try:
+            while process.poll() is None:
+                if self.over.wait(0.05):
+                    raise NotNow("the run is over")
+                if time.monotonic() > end:
+                    return "ran beside"
+            return f"ended with {process.returncode}"
+        finally:
+            process.kill()
+            process.wait()
+
+
+class TwinOfComponent(Twin):
+    """The same command once more: same directory, same address."""
+
+    name = "twin"
+
+    def inject(self) -> str:
+        spec = self.workload.suite.specs[self.target]
+        argv = list(spec.argv)
+        ready = argv.index("--ready-file") + 1
+        argv[ready] = str(self.workload.scratch / "twin-ready.json")
+        return self.start(argv, {name: value for name, value in spec.env.items() if name != LISTENER})
+
+
+class TwinOfSuite(Twin):
+    """`clickline up` with the state directory of a suite that is up."""
+
+    name = "twin of the suite"
+
+    def inject(self) -> str:
+        argv = [sys.executable, "-m", "clickline", "up", "--state", str(self.workload.suite.state), "--port", "0"]
+        outcome = self.start(argv, {})
+        if outcome != "ended with 7":
+            self.workload.books.promise_broken("one suite for a directory", f"a second `up` {outcome}")
+        return outcome
+
+
+class TwinInTraining(Twin):
+    """Another process of the same role and rank."""
+
+    name = "twin in training"
+
+    def inject(self) -> str:
+        training = self.workload.training()
+        role, _, rank = self.target.rpartition(".")
+        if isinstance(training.run, Parts):
+            env = {**training.run.shared, "CLICKLINE_ROLE": role, "CLICKLINE_RANK": rank}
+        else:
+            pid = self.workload.training_pid(self.target)
+            env = _environment_of(pid)
+        if role == "pserver":  # elsewhere, as one that was started on another host for one that was cut off
+            env |= {"CLICKLINE_BIND": "tcp:127.0.0.1:0"}
+        job = training.directory.parent / f"{training.directory.name}.yaml"
+        outcome = self.start([sys.executable, "-m", "clickline", role, str(job)], env)
+        return "the run ended first" if outcome == "ended with 0" else outcome
+
+
+class TwinOfRun(Twin):
+    """`clickline train` of a job that is being trained."""
+
+    name = "twin of a run"
+
+    def inject(self) -> str:
+        training = self.workload.training()
+        if training.run.status().get("phase") != "training":
+            raise NotNow("it has not begun")
+        job = training.directory.parent / f"{training.directory.name}.yaml"
+        argument = self.random.choice(["--resume", "--fresh", "--json"])
+        return self.start([sys.executable, "-m", "clickline", "train", str(job), argument], {})
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes().decode()
+    except OSError:
+        raise NotNow("it has just ended") from None
+    pairs = dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
+    return {key: value for key, value in pairs.items() if key.startswith("CLICKLINE_") and "LAUNCHER" not in key}
