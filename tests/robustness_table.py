@@ -54,7 +54,7 @@ PROMISES = {
     "twin in training": "refused; the run's rows are exact",
     "twin of a run": "refused before it has written anything; the run's rows are exact",
     "twin of the suite": "refused, exit code 7",
-    "twin: ": "refused, or harmless beside the first",
+    "twin: ": "refused, exit code 7",
     "hostile client": "no memory, no standstill: others are answered as always",
 }
 """By the beginning of a kind's name; the first that fits."""

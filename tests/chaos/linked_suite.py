@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -138,6 +139,29 @@ def state_of(pid: int) -> str:
     except OSError:
         return ""
     return text.rpartition(")")[2].split()[0]
+
+
+class Stopped:
+    """A process that stands still until `wake`. Held by a descriptor, since its number may become another's."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises ProcessLookupError if there is none."""
+        self._descriptor = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(self._descriptor, signal.SIGSTOP)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def wake(self) -> str:
+        """`continued`, or `replaced` if somebody has lost patience and killed it."""
+        try:
+            signal.pidfd_send_signal(self._descriptor, signal.SIGCONT)
+        except ProcessLookupError:
+            return "replaced"
+        finally:
+            os.close(self._descriptor)
+        return "continued"
 
 
 def send(pid: int, number: int) -> bool:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 
 from chaos.faults import Fault, NotNow
-from chaos.linked_suite import send, state_of
+from chaos.linked_suite import Stopped, send
 from chaos.publications import kill_publisher
 
 _STOPS = ((0.2, 1.0), (1.0, 3.0), (3.0, 6.0))
 """Seconds: most stops are short, some are longer than a deadline or two."""
+
+
+class Stop(Fault):
+    """SIGSTOP, a while, SIGCONT. Whoever looks after the process may lose patience before and start another."""
+
+    def stopped(self, pid: int | None, times: Sequence[tuple[float, float]]) -> str:
+        try:
+            process = Stopped(pid or 0) if pid else None
+        except ProcessLookupError:
+            process = None
+        if process is None:
+            raise NotNow(f"{self.target} does not run")
+        try:
+            self.hold(*self.random.choice(times))
+        finally:
+            outcome = process.wake()
+        return outcome
 
 
 class KillComponent(Fault):
@@ -25,22 +43,13 @@ class KillComponent(Fault):
         return "killed"
 
 
-class StopComponent(Fault):
-    """SIGSTOP, a while, SIGCONT. Whoever looks after it may lose patience before and start another."""
+class StopComponent(Stop):
+    """A process of the suite stands still."""
 
     name = "stop"
 
     def inject(self) -> str:
-        pid = self.workload.suite.pid(self.target)
-        if pid is None or not send(pid, signal.SIGSTOP):
-            raise NotNow(f"{self.target} does not run")
-        try:
-            self.hold(*self.random.choice(_STOPS))
-        finally:
-            replaced = self.workload.suite.pid(self.target) != pid
-            if not replaced:
-                send(pid, signal.SIGCONT)
-        return "replaced" if replaced else "continued"
+        return self.stopped(self.workload.suite.pid(self.target), _STOPS)
 
 
 class KillWorker(Fault):
@@ -61,7 +70,7 @@ class KillWorker(Fault):
         return "killed"
 
 
-class StopWorker(Fault):
+class StopWorker(Stop):
     """SIGSTOP to a worker: its clients wait, until it goes on or is replaced."""
 
     name = "stop worker"
@@ -71,16 +80,11 @@ class StopWorker(Fault):
         pids = suite.workers()
         if not pids:
             raise NotNow("no worker runs")
-        pid, began = self.random.choice(pids), time.monotonic()
-        send(pid, signal.SIGSTOP)
+        began = time.monotonic()
         try:
-            self.hold(*self.random.choice(_STOPS))
+            return self.stopped(self.random.choice(pids), _STOPS)
         finally:
-            replaced = pid not in suite.workers()
-            if not replaced:
-                send(pid, signal.SIGCONT)
             self.workload.presence.worker_hit("a worker stood still", began, time.monotonic())
-        return "replaced" if replaced else "continued"
 
 
 class KillTraining(Fault):
@@ -95,20 +99,13 @@ class KillTraining(Fault):
         return "killed"
 
 
-class StopTraining(Fault):
+class StopTraining(Stop):
     """SIGSTOP and SIGCONT to a process of the training; some stops are longer than the others' patience."""
 
     name = "stop in training"
 
     def inject(self) -> str:
-        pid = self.workload.training_pid(self.target)
-        if not send(pid, signal.SIGSTOP):
-            raise NotNow(f"{self.target} has just ended")
-        try:
-            self.hold(*self.random.choice((*_STOPS, (9.0, 11.0))))
-        finally:
-            stopped = state_of(pid) == "T" and send(pid, signal.SIGCONT)
-        return "continued" if stopped else "replaced"
+        return self.stopped(self.workload.training_pid(self.target), (*_STOPS, (9.0, 11.0)))
 
 
 class KillPublisher(Fault):

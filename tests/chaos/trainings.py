@@ -164,10 +164,11 @@ class TrainingRun:
         while True:
             for name, process in list(run.started.items()):
                 code = process.poll()
-                if code in (None, 0) or name in again:
+                if code is None or name in again:
                     continue
                 again[name] = time.monotonic() + _AGAIN_AFTER
-                self._books.event(f"{name} of {self.name} ended with {code}")
+                if code:
+                    self._books.event(f"{name} of {self.name} ended with {code}")
             if run.started["coordinator.0"].poll() == 0:
                 self._see_out(run)
                 return True

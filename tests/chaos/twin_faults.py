@@ -10,10 +10,10 @@ from pathlib import Path
 
 from chaos.faults import Fault, NotNow
 from clickline.launch.listening_sockets import VARIABLE as LISTENER
-from clusters import Parts
+from clusters import Parts, free_ports
 from processes import ENVIRONMENT
 
-_PATIENCE = 25.0
+_PATIENCE = 60.0
 """Seconds for a twin to notice. One that still lives then is killed."""
 
 
@@ -49,7 +49,10 @@ class TwinOfComponent(Twin):
         argv = list(spec.argv)
         ready = argv.index("--ready-file") + 1
         argv[ready] = str(self.workload.scratch / "twin-ready.json")
-        return self.start(argv, {name: value for name, value in spec.env.items() if name != LISTENER})
+        outcome = self.start(argv, {name: value for name, value in spec.env.items() if name != LISTENER})
+        if outcome != "ended with 7":
+            self.workload.books.promise_broken("one process for each directory", f"a second {self.target} {outcome}")
+        return outcome
 
 
 class TwinOfSuite(Twin):
@@ -79,7 +82,7 @@ class TwinInTraining(Twin):
             pid = self.workload.training_pid(self.target)
             env = _environment_of(pid)
         if role == "pserver":  # elsewhere, as one that was started on another host for one that was cut off
-            env |= {"CLICKLINE_BIND": "tcp:127.0.0.1:0"}
+            env |= {"CLICKLINE_BIND": f"tcp:127.0.0.1:{free_ports(1)[0]}"}
         job = training.directory.parent / f"{training.directory.name}.yaml"
         outcome = self.start([sys.executable, "-m", "clickline", role, str(job)], env)
         return "the run ended first" if outcome == "ended with 0" else outcome
