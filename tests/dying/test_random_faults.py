@@ -18,7 +18,7 @@ SEED = int(os.environ.get("CLICKLINE_CHAOS_SEED", "1"))
 @pytest.mark.parametrize("strategy", ["async", "half_async", "sync", "geo"])
 def test_a_run_ends_with_balanced_books(tmp_path, request, strategy):
     print(f"\nCLICKLINE_CHAOS_SEED={SEED}")
-    found = RandomFaults(tmp_path, strategy=strategy, seed=SEED, faults=8, seconds=8).run()
+    found = RandomFaults(tmp_path, strategy=strategy, seed=SEED, faults=6, seconds=6).run()
     print(found)
     request.node.user_properties.append(("cluster run", found.summary()))
     assert found.balanced, found

@@ -32,7 +32,7 @@ def run(tmp_path, assemble, request) -> Parts:
     if strategy == "async":
         run.reaches(lambda: min(pushes(run), default=0) >= 2 * (2 * 8 + 2 * 4), "both wait in the middle of a piece")
     else:
-        run.steps(10)
+        run.steps(1)
     return run
 
 
