@@ -54,3 +54,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         settings(None, tmp_path / "f", "tcp:a:1", "cube", "ctr", None, None)
     with pytest.raises(JobError, match="models"):
         settings("s", None, None, "cube", "no such/name", None, None)
+
+
+def test_for_how_long_a_worker_may_stand_still_is_given_by_a_flag() -> None:
+    found = settings("versions/demo", None, None, "cube", "ctr", None, 2, stall_after=3.5)
+    assert (found.workers, found.stall_after) == (2, 3.5)

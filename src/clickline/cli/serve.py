@@ -65,7 +65,7 @@ def serve(
     from clickline.launch.logs import set_up
     from clickline.launch.predictors import serve as serve_until_told
 
-    settings = _settings(store, config, cube, cube_name, name, listen, workers, stall_after)
+    settings = _settings(store, config, cube, cube_name, name, listen, workers, stall_after=stall_after)
     host, port = host_and_port(settings.listen)
     set_up("serve", 0)
     serve_until_told(
@@ -85,7 +85,8 @@ def _settings(
     name: str,
     listen: str | None,
     workers: int | None,
-    stall_after: float | None,
+    *,
+    stall_after: float | None = None,
 ) -> ServeConfig:
     from pydantic import ValidationError
 
