@@ -126,7 +126,7 @@ def test_trailers_are_no_headers() -> None:
 
 
 def test_a_head_is_offered_to_a_parser_twice_at_most() -> None:
-    """Whatever the parser says of it: a head that is an offer to it also without its offer must not go round."""
+    """Once as it came, once without what it offers; then its body is read."""
     heads: list[bytes] = []
 
     class Counting(Collector):
