@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <span>
 
 #include "pool.h"
@@ -42,7 +41,7 @@ class Table::Reservation {
   }
 
   const Table &table_;
-  std::array<std::atomic<uint32_t>, kStripes> taken_{};
+  std::array<uint32_t, kStripes> taken_{};  // each with its stripe's lock
 };
 
 }  // namespace clickline

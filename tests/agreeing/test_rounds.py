@@ -54,3 +54,21 @@ def test_merged_as_they_come_the_bits_differ(monkeypatch: pytest.MonkeyPatch) ->
     """So that the test above can fail: without the order of ranks there is more than one outcome."""
     monkeypatch.setattr(rounds, "sorted", list, raising=False)
     assert len({learned(order) for order in permutations(range(TRAINERS))}) > 1
+
+
+def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
+    """So that a trainer whose answer was lost gets it without contributing twice."""
+    block = Block(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
+    step = Rounds([table], block, generation=1)
+    step.begin([0])
+    assert not step.has_applied(0, generation=1)
+    sparse, dense = gradient_of(0)
+    facts = {"generation": 1, "rank": 0, "step": 0, "weight": 1.0, "tick": 0}
+    assert step.contribute(facts, share([sparse], dense))
+    assert step.has_applied(0, generation=1)
+    assert not step.has_applied(1, generation=1)
+    assert not step.has_applied(0, generation=2)
+    assert table.step == 1
+    step.abandon()
+    assert not step.has_applied(0, generation=1)

@@ -11,7 +11,7 @@ uvicorn's h11 protocol times a connection between two requests only. Here every 
 - A body that the application reads is the application's own affair: it knows how long it may take.
 
 Connections that have sent no complete head have a small limit of their own, and so have those between two requests.
-When there are more, one of the host that has most of them is closed, the oldest: whoever is silent makes room for others.
+When there are more, the oldest of the host that has most of them is closed: whoever is silent makes room for others.
 """
 
 from __future__ import annotations
