@@ -29,7 +29,9 @@ STANDSTILL = 100.0
 """Seconds without any progress, after which a run hangs. No fault lasts a tenth of it."""
 _AGAIN_AFTER = 0.3
 _MOST_RESTARTS = 200
-_MOST_RESUMES = 20
+_MOST_RESUMES = 30
+_IN_USE = 7
+"""The exit code while a twin, which came when the run had just been killed, has its directory."""
 _KEEP = 3
 """Runs that have ended, whose directories stay."""
 
@@ -138,7 +140,7 @@ class TrainingRun:
             self._books.event(f"{self.name} ended with {self.run.process.returncode} and is resumed: {last}")
             arguments = ("--resume",) if self.run.checkpoints() else ("--fresh",)
             self._progressed = time.monotonic()
-            over.wait(0.5)
+            over.wait(3.0 if self.run.process.returncode == _IN_USE else 0.5)
         self._books.promise_broken("training ends", f"{self} was resumed {_MOST_RESUMES} times: {last}")
         return False
 

@@ -99,7 +99,8 @@ class TwinOfRun(Twin):
             raise NotNow("it has not begun")
         job = training.directory.parent / f"{training.directory.name}.yaml"
         argument = self.random.choice(["--resume", "--fresh", "--json"])
-        return self.start([sys.executable, "-m", "clickline", "train", str(job), argument], {})
+        outcome = self.start([sys.executable, "-m", "clickline", "train", str(job), argument], {})
+        return "took over a run that had been killed" if outcome == "ended with 0" else outcome
 
 
 def _environment_of(pid: int) -> dict[str, str]:

@@ -20,6 +20,7 @@ from clickline.cube.sources import PublishedSource
 from clickline.cube.transferring import Transfer
 from clickline.cube.webserving import WebServer
 from clickline.errors import VersionError
+from clickline.publish import versions
 from clickline.publish.stores import open_store
 from version_stores import VersionStore, keys_from
 from wire_peers import until
@@ -158,3 +159,22 @@ def test_a_rollback_does_not_wait_for_a_download(
     assert (answer["version"], [agent.state["version"] for agent in agents]) == (1, [1, 1])
     with pytest.raises(VersionError, match="no version 77 to go back to"):
         transfer.rollback(77)
+
+
+def test_going_back_from_a_version_that_the_store_went_back_to_is_not_undone(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    """The store names version 1 again; somebody goes back from that, which is to version 2, and it stays."""
+    for _ in range(2):
+        version = store.base(keys_from(1, 10))
+        until(lambda: in_service(transfer) == version)  # noqa: B023
+    versions.rollback(open_store(store.path), 1)
+    until(lambda: in_service(transfer) == 1)
+    assert transfer.rollback()["version"] == 2
+    assert transfer.ledger.held == 1
+    transfer.notify()
+    until_looked_at_again(agents[0])
+    assert in_service(transfer) == 2
+    version = store.base(keys_from(1, 20))
+    until(lambda: in_service(transfer) == version)
+    assert transfer.ledger.held == 0

@@ -214,7 +214,7 @@ class Transfer:
         reach("transfer.chosen")
         good, problem = self.builds.build(chain)
         self._complain(problem)
-        if not good or (serving and good[-1].version == serving.version):
+        if not good or good[-1].version in (held, serving and serving.version):
             return
         if serving and serving.version > good[-1].version and chain[-1].version > serving.version:
             return  # what is newer is not sound, and going back is not what was asked for
@@ -227,6 +227,7 @@ class Transfer:
             deployment = Deployment(good)
             deployment.enter("Downloading")
             ledger.rolling = deployment
+            ledger.held = 0  # the store names another version than the one that somebody went back from
             self._save()
             log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
             reach("transfer.built")
@@ -259,7 +260,6 @@ class Transfer:
                 rolling.enter("Finished")
                 ledger.end(rolling)
                 ledger.current, ledger.rolling = rolling, None
-                ledger.held = 0 if rolling.version > ledger.held else ledger.held
                 self._save()
                 log.info("[deploy finish]version:%d switch:%d", rolling.version, rolling.number)
                 self._tidy()

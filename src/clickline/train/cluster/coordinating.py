@@ -330,6 +330,14 @@ class Coordinator(Examining):
 
     def _roll_back(self) -> None:
         """Everybody goes on from the last cut, as if nothing since had happened."""
+        while True:
+            try:
+                self._go_back()
+                return
+            except RolledBack:  # a server has died since it had loaded: the one in its place has nothing yet
+                continue
+
+    def _go_back(self) -> None:
         desk, standing = self.desk, self.standing
         cluster = self.job.cluster
         self.watcher.end()
@@ -349,7 +357,8 @@ class Coordinator(Examining):
         if self._journal is not None:
             self._journal.rewind(standing.step)
         if standing.book is not None and self.sync:
-            self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]}, rolling=True)
+            # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
+            self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]})
 
     def _all_back(self) -> bool:
         expected = self.job.cluster.trainers
