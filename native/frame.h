@@ -22,16 +22,13 @@ namespace clickline {
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr uint64_t kHandshakeFrame = 4096;  // the limit before a peer has shown that it knows the token
 
-enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get, Busy };
+enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get, Busy, Replaced };
 
 // How rows and gradients travel.
 enum class Width : uint8_t { Fp32 = 0, Fp16 = 1, Bf16 = 2 };
 inline size_t bytes_of(Width width) { return width == Width::Fp32 ? 4 : 2; }
 
 // A header that is sound but announces more than we take: the same frame would be refused again.
-// The code word of an ERROR that tells a client that it was replaced.
-inline constexpr const char *kReplaced = "replaced: ";
-
 struct TooLarge : PeerFailure {
   using PeerFailure::PeerFailure;
 };

@@ -147,9 +147,10 @@ void Lane::receive(Request &request) {
       throw TooLarge(describe(link) + ": " + error.what());
     }
   }();
-  if (header.kind == Kind::Error && (header.number == request.number || !header.number)) {
+  const bool refused = header.kind == Kind::Error || header.kind == Kind::Replaced;
+  if (refused && (header.number == request.number || !header.number)) {
     const std::string text(receive_payload(link.channel, header, *request.buffer, request.deadline));
-    if (text.starts_with(kReplaced)) throw PeerReplaced(describe(link) + ": " + text);
+    if (header.kind == Kind::Replaced) throw PeerReplaced(describe(link) + ": " + text);
     throw PeerFailure(describe(link) + ": " + text);
   }
   if (header.kind != Kind::Reply || header.number != request.number) throw Garbled("that was no reply to this request");

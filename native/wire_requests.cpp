@@ -66,7 +66,8 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
   } catch (const AlreadyDone &error) {
     connection.fail(error.what());
   } catch (const Fenced &error) {
-    connection.fail(kReplaced + std::string(error.what()));
+    connection.fail(error.what());
+    connection.answer = Kind::Replaced;
   }
 }
 

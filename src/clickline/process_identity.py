@@ -12,13 +12,20 @@ from pathlib import Path
 def machine() -> str:
     """Names the kernel's boot and the process id namespace: the same for those who can see each other's numbers."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  (it is no path)
+        return f"{boot_id()} {os.readlink('/proc/self/ns/pid')}" if boot_id() else ""  # noqa: PTH115  (it is no path)
     except OSError:
         return ""
 
 
-def birth(pid: int) -> int:
+def boot_id() -> str:
+    """Of this run of the machine: births are counted from its beginning. Empty if the kernel does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def birth(pid: int | None) -> int:
     """When a process began, in the kernel's ticks: tells it from a later one with its number. 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

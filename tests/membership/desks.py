@@ -34,7 +34,6 @@ class Office:
         directory.mkdir(parents=True, exist_ok=True)
         taking_over = standing is not None
         standing = standing or Standing()
-        standing.writer_epoch += 1
         schema = Schema.of(self.job.data, self.job.features)
         self._lock = RunLock(directory, role="coordinator")
         self.desk = Desk(

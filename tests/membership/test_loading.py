@@ -38,7 +38,6 @@ def saved(server: ParameterServer, directory: Path) -> str:
         token=TOKEN,
         client=1,
         file=StandingFile(lock),
-        writer_epoch=1,
     )
     facts = {"step": 1, "standing": {}, "job": {}, "schema": {}, "tick": 0}
     try:

@@ -18,10 +18,12 @@ from pathlib import Path
 
 PREDICTIONS = re.compile(r"^predictions  (http://\S+)", flags=re.MULTILINE)
 PAGE_ENDS = "stops it"
+_ENDS_WITHIN = 120.0
 
 
 def main() -> None:
     began = time.monotonic()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, also by children, if a shell put us behind an &
     # A session of its own, so that the signal below goes to make and all it has started, as from a terminal.
     process = subprocess.Popen(
         ["make", "up"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -31,7 +33,7 @@ def main() -> None:
         _ask(page)
         took = time.monotonic() - began
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate()
+        process.communicate(timeout=_ENDS_WITHIN)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import PeerError
-from clickline.launch.noted_processes import birth, boot_id
 from clickline.launch.suite_states import (
     LOCK,
     claimed,
@@ -29,6 +28,7 @@ from clickline.launch.suite_states import (
     write_suite,
     write_token,
 )
+from clickline.process_identity import birth, boot_id
 from processes import run
 
 HOLD = """

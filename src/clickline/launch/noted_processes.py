@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from clickline.process_identity import birth, boot_id
 
 
 class NotedProcess:
@@ -53,21 +54,3 @@ class NotedProcess:
     def ended(self) -> bool:
         """Whether it has; nobody need have reaped it."""
         return bool(select.select([self._descriptor], [], [], 0)[0])
-
-
-def birth(pid: int | None) -> int:
-    """When a process began, as the kernel counts: tells it from a later one with its number. 0 if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0
-    fields = text.rpartition(")")[2].split()
-    return 0 if fields[0] == "Z" else int(fields[19])
-
-
-def boot_id() -> str:
-    """Of this run of the machine: births are counted from its beginning."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from clickline.errors import PeerError
-from clickline.launch.noted_processes import NotedProcess, birth, boot_id
+from clickline.launch.noted_processes import NotedProcess
+from clickline.process_identity import birth, boot_id
 
 FILE, TOKEN, LOCK = "suite.json", "suite.token", ".suite.lock"
 _LIMIT = 1 << 20

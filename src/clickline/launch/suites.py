@@ -25,11 +25,11 @@ from clickline.launch.heartbeat_monitor import STALL_AFTER
 from clickline.launch.lifetimes import Together
 from clickline.launch.listening_sockets import VARIABLE as LISTENER
 from clickline.launch.listening_sockets import bind
-from clickline.launch.noted_processes import birth
 from clickline.launch.process import Spec
 from clickline.launch.restart_policy import SERVING
 from clickline.launch.suite_states import supervisor_facts, write_suite, write_token
 from clickline.launch.supervising import Supervisor
+from clickline.process_identity import birth
 
 PLACE = "suite/cube"
 """Of what is delivered, of ready files and logs, below the state directory: not where runs are looked for."""

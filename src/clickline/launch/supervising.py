@@ -3,8 +3,8 @@
 A process that dies is started again after a pause that grows, if its role allows it, as often as the limit allows, and
 unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
 everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
-One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
 A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
+One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """

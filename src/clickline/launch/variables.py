@@ -26,10 +26,10 @@ OURS = {
 }
 INTERNAL = {
     "CLICKLINE_LAUNCHER": "Set by `clickline train` for what it starts: the process to die with.",
+    "CLICKLINE_RUN_LOCK": "The same, for ranks: that the launcher holds the run's directory for rank 0.",
     "CLICKLINE_HEARTBEAT": "Set by `clickline up` and `clickline serve` for what they start: the descriptor of memory "
     "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
-    "CLICKLINE_RUN_LOCK": "The same, for ranks: that the launcher holds the run's directory for rank 0.",
 }
 OLDER = {
     "TRAINING_ROLE": "CLICKLINE_ROLE: PSERVER, TRAINER or WORKER. HETER is refused: there are no such trainers.",

@@ -36,7 +36,7 @@ class CubeSource(Section):
     """Addresses of the replicas of each shard, or the path of a cube.conf, whose own settings are then used."""
     name: str = ""
     """Of the dictionary."""
-    timeout: Seconds = 0.2
+    timeout: Seconds = 1.0
     """Of each try."""
     hedge: Annotated[float, Field(ge=0, le=3600)] = 0.02
     """After so many seconds without an answer another replica is asked as well; 0: never."""

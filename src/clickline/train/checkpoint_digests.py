@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from clickline.digests import file_sha256
 from clickline.train.checkpoint_directories import MANIFEST
 
 DIGEST_OF_MANIFEST = "manifest_sha256"
@@ -18,8 +19,7 @@ _THREADS = 4
 
 def digest_of(path: Path) -> dict[str, Any]:
     """What a manifest says of a file."""
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 def digest_of_manifest(manifest: dict[str, Any]) -> str:

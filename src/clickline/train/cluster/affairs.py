@@ -17,6 +17,7 @@ from clickline.config import Job
 from clickline.data.leases import LeaseBook
 from clickline.data.pieces import Piece
 from clickline.data.schema import Schema
+from clickline.errors import ReplacedError
 from clickline.ps.tables import sweeps
 from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.incarnations import Incarnations
@@ -29,7 +30,7 @@ from clickline.train.journal import Journal
 log = logging.getLogger("clickline.coordinator")
 _NOT_REWOUND = (
     *("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "retries"),
-    *("incarnations", "writer_epoch"),
+    "incarnations",
 )
 """What has happened has happened, also where the model goes back to a checkpoint."""
 
@@ -50,7 +51,7 @@ class Affairs:
         self.incarnations = Incarnations(
             cluster=job.cluster, roster=self.roster, records=lambda: self.standing.incarnations
         )
-        self.writer_epoch = standing.writer_epoch
+        self.writer_epoch = file.epoch
         """Of this coordinator; in every answer, so that nobody believes one that was replaced."""
         self._overtaken: str | None = None
         self.client = secrets.randbits(62) + 1
@@ -297,8 +298,12 @@ class Affairs:
         self._save()
 
     def _save(self) -> None:
-        if self._overtaken is None:
+        if self._overtaken is not None:
+            return
+        try:
             self.file.save(self.standing)
+        except ReplacedError as error:
+            self.overtake(str(error))
 
     def _tell(self) -> None:
         self._version += 1

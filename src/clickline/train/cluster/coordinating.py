@@ -54,7 +54,6 @@ class Coordinator(Examining):
     ) -> None:
         self.sync = job.way == "sync"
         standing = standing or Standing()
-        standing.writer_epoch = file.epoch
         desk = Desk(job=job, schema=schema, directory=directory, standing=standing, sync=self.sync, file=file)
         super().__init__(job=job, desk=desk, watcher=watcher, schema=schema, directory=directory)
         self.started = time.monotonic()
@@ -84,13 +83,10 @@ class Coordinator(Examining):
         try:
             with self._interrupts:
                 return self._run()
-        except ReplacedError as error:
-            self.desk.overtake(str(error))  # everybody goes on, with another coordinator
-            raise
         except BaseException as error:
             own = self._own_failure() or error
             if isinstance(own, ReplacedError):
-                self.desk.overtake(str(own))
+                self.desk.overtake(str(own))  # everybody goes on, with another coordinator
             else:
                 self.desk.stop(f"{type(own).__name__}: {own}")
             if own is not error:
@@ -164,9 +160,8 @@ class Coordinator(Examining):
 
     def close(self, *, patience: float = 5.0) -> None:
         """Let go of everybody. Those who still ask are told that it is over, for a while."""
-        replaced = isinstance(self._own_failure(), ReplacedError) or self.desk.overtaken is not None
-        if not replaced:
-            self.dismiss()
+        self.dismiss()
+        if self.desk.overtaken is None:
             self.desk.await_farewells(patience)
         if self._orders is not None:
             self._orders.close()
@@ -206,7 +201,6 @@ class Coordinator(Examining):
             addresses=[peer.address for peer in desk.roster.live("pserver")],
             token=self._token,
             client=desk.client,
-            writer_epoch=desk.writer_epoch,
             file=desk.file,
         )
         desk.moved = self._orders.moved

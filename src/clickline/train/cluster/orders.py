@@ -41,18 +41,9 @@ class Orders:
     """A way to every server. Calls wait for a server that is being restarted, as long as the job's patience lasts."""
 
     def __init__(
-        self,
-        *,
-        job: Job,
-        schema: Schema,
-        addresses: list[str],
-        token: bytes,
-        client: int,
-        file: StandingFile,
-        writer_epoch: int = 0,
+        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, file: StandingFile
     ) -> None:
         self._job = job
-        self._writer_epoch = writer_epoch
         self._addresses = list(addresses)
         self._token, self._client = token, client
         self._schema = schema
@@ -83,7 +74,7 @@ class Orders:
 
         Of the clients that were `replaced` nothing arrives after this.
         """
-        facts = {"replaced_clients": replaced or [], "writer_epoch": self._writer_epoch}
+        facts = {"replaced_clients": replaced or [], "writer_epoch": self._file.epoch}
         bodies = [pack(facts) for _ in range(self.servers)]
         replies = [said for said, _ in self._checked(self._lane.call("progress", bodies))]
         done = [dict(said["done"]) for said in replies]
@@ -107,7 +98,7 @@ class Orders:
             deadline=_PROBE,
             retry_for=_PROBE,
         )
-        body = pack({"writer_epoch": self._writer_epoch})
+        body = pack({"writer_epoch": self._file.epoch})
         try:
             for server in range(min(self.servers, _PROBED)):
                 with suppress(PeerError):
@@ -123,16 +114,16 @@ class Orders:
         # Numbered, since an order that is sent again must not be carried out again: counts would decay twice. With the
         # writer's epoch, since one of a coordinator that was replaced must not be carried out at all.
         self._file.check_holder()
-        numbered = {**facts, "order": secrets.token_hex(8), "writer_epoch": self._writer_epoch}
+        numbered = {**facts, "order": secrets.token_hex(8), "writer_epoch": self._file.epoch}
         bodies = [pack(numbered) for _ in range(self.servers)]
         return self._checked(self._lane.call(op, bodies, deadline=_LONG))
 
     def _checked(self, replies: list[bytes]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         found = [unpack(reply) for reply in replies]
         newest = max((said.get("overtaken", 0) for said, _ in found), default=0)
-        if newest > self._writer_epoch:
+        if newest > self._file.epoch:
             raise ReplacedError(
-                f"this coordinator, number {self._writer_epoch} of the run, was replaced by number {newest}: the "
+                f"this coordinator, number {self._file.epoch} of the run, was replaced by number {newest}: the "
                 "servers take no more orders from it"
             )
         return found

@@ -157,10 +157,8 @@ class ParameterServer:
         if action is None:
             raise PeerError(f"pserver.{self.part} knows no {op!r}")
         facts, arrays = unpack(body)
-        if "writer_epoch" in facts:
-            self._obeyed = max(self._obeyed, self.writer_epoch(), facts["writer_epoch"])
-            if facts["writer_epoch"] < self._obeyed:
-                return pack({"overtaken": self._obeyed})
+        if not self._obeys(facts):
+            return pack({"overtaken": self._obeyed})
         if op != "load":
             while not self._ready.wait(1.0):
                 if self.stopped.is_set():
@@ -172,11 +170,18 @@ class ParameterServer:
             reply = action(facts, arrays)
             return reply
         with self._ordering:
-            if facts["writer_epoch"] < self._obeyed:  # one that has waited here while a newer coordinator came
+            if not self._obeys(facts):  # a newer coordinator's order came first
                 return pack({"overtaken": self._obeyed})
             if self._ordered[0] != facts["order"]:
                 self._ordered = facts["order"], action(facts, arrays)
             return self._ordered[1]
+
+    def _obeys(self, facts: dict[str, Any]) -> bool:
+        """Whether what is asked comes from a trainer, or from the newest coordinator that is known."""
+        if "writer_epoch" not in facts:
+            return True
+        self._obeyed = max(self._obeyed, self.writer_epoch(), facts["writer_epoch"])
+        return bool(facts["writer_epoch"] == self._obeyed)
 
     def _answer_again(self, op: str, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """The answer to a request that was executed before, from what there is now; nothing is applied."""

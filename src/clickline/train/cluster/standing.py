@@ -55,8 +55,6 @@ class Standing:
     """The last ones; all of them are in the coordinator's log."""
     incarnations: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By name, the last process that has joined under it: see incarnations.py."""
-    writer_epoch: int = 0
-    """Counts the coordinators of this run: others believe the one with the highest."""
     valid: dict[str, float] = field(default_factory=dict)
     test: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)
@@ -111,7 +109,7 @@ class StandingFile:
 
     def save(self, standing: Standing) -> None:
         """Replace the file; when this returns, a crash cannot take it back. A process that was replaced is told so."""
-        facts = {**standing.__dict__, EPOCH: self._lock.epoch}
+        facts = {EPOCH: self._lock.epoch, **standing.__dict__}
         try:
             replace_file(self._path, json.dumps(facts).encode(), before_rename=self._before_rename)
             self._left = self._path.stat()

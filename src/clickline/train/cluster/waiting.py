@@ -39,9 +39,9 @@ class Waiting:
         self._look: Callable[[], None] = lambda: None
         self._errands = ThreadPoolExecutor(1, thread_name_prefix="clickline-errand")
         self._interrupts = Interrupts()
-        self._turned = self._asked = time.monotonic()
         self.verified: set[str] = set()
         """Checkpoints that were written or read through by this process: the others are, before servers load them."""
+        self._turned = self._asked = time.monotonic()
         self._away = False
         """Whether an errand is under way; no other can be sent meanwhile."""
 
