@@ -17,7 +17,7 @@ from clusters import Parts, free_ports
 from processes import ENVIRONMENT
 
 _TOOK_OVER = "took over what had been killed"
-_PATIENCE = 60.0
+_PATIENCE = 90.0
 """Seconds for a twin to notice. One that still lives then is killed."""
 
 
