@@ -207,7 +207,7 @@ class Parts(Watched):
         self,
         role: str,
         rank: int = 0,
-        *,
+        *arguments: str,
         program: list[str] | None = None,
         name: str = "",
         elsewhere: str = "",
@@ -236,7 +236,7 @@ class Parts(Watched):
         logs.mkdir(parents=True, exist_ok=True)
         with (logs / f"{name}.log").open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, *(program or ["-m", "clickline"]), role, str(self.file)],
+                [sys.executable, *(program or ["-m", "clickline"]), role, str(self.file), *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 text=True,

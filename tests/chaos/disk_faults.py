@@ -100,7 +100,9 @@ class FlipCheckpoint(Fault):
         with trainings.busy:
             if not trainings.finished:
                 raise NotNow("no run has ended yet")
-            run = trainings.finished[-1]
+            run = trainings.finished[0]
+            if run == self.workload.publications.publishing:
+                raise NotNow("it is being published")
             checkpoint = sorted((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))[-1]
             files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.stat().st_size)
             flip = flip_random_bit(self.random.choice(files), self.random)

@@ -63,6 +63,8 @@ class Publications(threading.Thread):
         self._store = open_store(versions.path)
         self.trained: Path | None = None
         """The newest run that has ended; published once."""
+        self.publishing: Path | None = None
+        """The run that is published at the moment."""
         self.publisher: subprocess.Popen[str] | None = None
         """The process that publishes at the moment, for those who would kill it."""
         self.flips_wanted = threading.Semaphore(0)
@@ -147,6 +149,13 @@ class Publications(threading.Thread):
 
     def _publish_trained(self, run: Path) -> None:
         """By the real command, as a process that may be killed; then it is done once more."""
+        self.publishing = run
+        try:
+            self._publish_run(run)
+        finally:
+            self.publishing = None
+
+    def _publish_run(self, run: Path) -> None:
         before, last = self._seen(), self._versions.last
         kind = self._random.choice(["auto", "base"])
         command = [sys.executable, "-m", "clickline", "publish", str(run), "--to", str(self._versions.path)]

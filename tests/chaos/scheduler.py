@@ -18,6 +18,7 @@ from chaos.workload import Workload
 WHOLE_WITHIN = 90.0
 """Seconds for a part to be whole again after a fault; then that is a broken promise."""
 _LOOK_EVERY = 0.15
+_SHORTEST_GAP = 1.0
 
 
 class Scheduler:
@@ -57,9 +58,10 @@ class _LaneThread(threading.Thread):
         self.left = len(faults)
 
     def run(self) -> None:
-        books, began = self._workload.books, time.monotonic()
+        books, began, earliest = self._workload.books, time.monotonic(), 0.0
         for fault in self._faults:
-            if self._over.wait(max(0.0, began + fault.at - time.monotonic())):
+            # A lane that is late must not make up for it with a burst: nothing would recover in between.
+            if self._over.wait(max(0.0, max(began + fault.at, earliest) - time.monotonic())):
                 return
             if not self._await_whole(WHOLE_WITHIN):
                 if self._over.is_set():
@@ -70,6 +72,7 @@ class _LaneThread(threading.Thread):
             except Exception as error:  # of the harness, most likely; it must not end the lane unseen
                 books.promise_broken("faults are injected", f"{fault}: {error!r}")
             self.left -= 1
+            earliest = time.monotonic() + _SHORTEST_GAP
 
     def _inject(self, planned: PlannedFault) -> None:
         books, workload = self._workload.books, self._workload

@@ -30,6 +30,8 @@ STANDSTILL = 100.0
 _AGAIN_AFTER = 0.3
 _MOST_RESTARTS = 200
 _MOST_RESUMES = 30
+_UNWRITABLE = 6
+"""The exit code of a coordinator that could not write: its message says to resume the run."""
 _IN_USE = 7
 """The exit code while a twin, which came when the run had just been killed, has its directory."""
 _KEEP = 3
@@ -163,6 +165,7 @@ class TrainingRun:
 
     def _look_after(self, run: Parts, _direct: str) -> bool:
         again: dict[str, float] = {}
+        resumes = False
         while True:
             for name, process in list(run.started.items()):
                 code = process.poll()
@@ -171,6 +174,9 @@ class TrainingRun:
                 again[name] = time.monotonic() + _AGAIN_AFTER
                 if code:
                     self._books.event(f"{name} of {self.name} ended with {code}")
+                if name == "coordinator.0" and code == _UNWRITABLE:
+                    resumes = True
+                    self._books.count(resumed=1)
             if run.started["coordinator.0"].poll() == 0:
                 self._see_out(run)
                 return True
@@ -178,7 +184,8 @@ class TrainingRun:
                 del again[name]
                 role, _, rank = name.rpartition(".")
                 self.restarts += 1
-                run.start(role, int(rank))
+                run.start(role, int(rank), *(["--resume"] if resumes and role == "coordinator" else []))
+                resumes = resumes and role != "coordinator"
             if self.restarts > _MOST_RESTARTS:
                 self._books.promise_broken("training ends", f"{self}: {self.restarts} restarts")
                 return False

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from chaos.faults import Fault, NotNow
 from clickline.launch.listening_sockets import VARIABLE as LISTENER
+from clickline.train.run_lock import FILE
 from clusters import Parts, free_ports
 from processes import ENVIRONMENT
 
-_PATIENCE = 60.0
+_TOOK_OVER = "took over what had been killed"
+_PATIENCE = 90.0
 """Seconds for a twin to notice. One that still lives then is killed."""
 
 
 class Twin(Fault):
     """What all of them do: start, wait, and tell how it ended."""
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> str:
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        may_have: Callable[[int], bool] = lambda _: False,
+        otherwise: str = "ran beside",
+    ) -> str:
+        """`may_have`, asked with the twin's process number: whether it has the place by right, the first being dead."""
         log = self.workload.scratch / "twins.log"
         with log.open("a", encoding="utf-8") as file:
             file.write(f"--- {self.workload.books.elapsed:.1f} {self.target}: {' '.join(argv)}\n")
@@ -32,7 +44,7 @@ class Twin(Fault):
                 if self.over.wait(0.05):
                     raise NotNow("the run is over")
                 if time.monotonic() > end:
-                    return "ran beside"
+                    return _TOOK_OVER if may_have(process.pid) else otherwise
             return f"ended with {process.returncode}"
         finally:
             process.kill()
@@ -84,7 +96,14 @@ class TwinInTraining(Twin):
         if role == "pserver":  # elsewhere, as one that was started on another host for one that was cut off
             env |= {"CLICKLINE_BIND": f"tcp:127.0.0.1:{free_ports(1)[0]}"}
         job = training.directory.parent / f"{training.directory.name}.yaml"
-        outcome = self.start([sys.executable, "-m", "clickline", role, str(job)], env)
+        run = training.run
+
+        def joined(pid: int) -> bool:
+            members = run.status().get("members", [])
+            return any(one["name"] == self.target and one["pid"] == pid for one in members)
+
+        command = [sys.executable, "-m", "clickline", role, str(job)]
+        outcome = self.start(command, env, may_have=joined, otherwise="was not let in")
         return "the run ended first" if outcome == "ended with 0" else outcome
 
 
@@ -99,8 +118,16 @@ class TwinOfRun(Twin):
             raise NotNow("it has not begun")
         job = training.directory.parent / f"{training.directory.name}.yaml"
         argument = self.random.choice(["--resume", "--fresh", "--json"])
-        outcome = self.start([sys.executable, "-m", "clickline", "train", str(job), argument], {})
-        return "took over a run that had been killed" if outcome == "ended with 0" else outcome
+        lock = training.directory / FILE
+
+        def holds(pid: int) -> bool:
+            with suppress(OSError, ValueError):
+                return bool(json.loads(lock.read_bytes())["pid"] == pid)
+            return False
+
+        command = [sys.executable, "-m", "clickline", "train", str(job), argument]
+        outcome = self.start(command, {}, may_have=holds)
+        return _TOOK_OVER if outcome == "ended with 0" else outcome
 
 
 def _environment_of(pid: int) -> dict[str, str]:

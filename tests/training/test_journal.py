@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from clickline.data.batch import Batch
+from clickline.errors import CheckpointError
 from clickline.train.journal import Interval, Journal
 from clickline.train.learner import Learned
+from small_disks import small_disk
 
 
 def test_tensorboard_reads_our_event_files(tmp_path):
@@ -60,3 +62,20 @@ def test_an_unfinished_interval_survives_a_checkpoint():
     assert a == b
     assert a["rows"] == 16
     assert a["loss"] == pytest.approx(np.mean([learned.loss for _, learned in steps]))
+
+
+def test_a_journal_that_cannot_be_rewritten_for_want_of_room_says_so(tmp_path):
+    with small_disk(tmp_path / "disk", size=1 << 16) as disk:
+        run = disk.path / "run"
+        journal = Journal(run, tensorboard=False, resumed_at=None)
+        for step in range(1, 4):
+            journal.line(kind="train", step=step, epoch=0, figures={"loss": 0.5})
+        journal.close()
+        before = (run / "metrics.jsonl").read_bytes()
+        disk.fill()
+        with pytest.raises(CheckpointError, match=r"metrics\.jsonl: cannot be written: .*No space left"):
+            Journal(run, tensorboard=False, resumed_at=2)
+        disk.make_room()
+        assert (run / "metrics.jsonl").read_bytes() == before
+        Journal(run, tensorboard=False, resumed_at=2).close()
+        assert len((run / "metrics.jsonl").read_text().splitlines()) == 2

@@ -151,4 +151,7 @@ class Journal:
                     kept.append(line)
             except (ValueError, KeyError):  # the line the kill cut short
                 break
-        replace_file(self._path, "".join(kept).encode())
+        try:
+            replace_file(self._path, "".join(kept).encode())
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: cannot be written: {error}; --resume goes on when it can") from error
