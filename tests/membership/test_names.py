@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from desks import Office, silence, until
 
-from clickline.errors import ReplacedError
+from clickline.errors import PeerError, ReplacedError
 from clickline.process_identity import birth
 from clickline.train.cluster.standing import Standing
 
@@ -138,3 +138,10 @@ def test_a_coordinator_learns_from_members_that_it_was_replaced(office: Callable
     desk.desk.stop("it would tell everybody to stop")
     assert desk.desk.stopping is None
     assert (desk.directory / "coordinator.json").read_text() == before
+
+
+def test_a_trainer_that_joins_a_run_that_is_ending_is_told_so(office: Callable[..., Office]) -> None:
+    desk = office(pservers=1)
+    desk.desk.stop("the disk is full")
+    with pytest.raises(PeerError, match=r"trainer\.0 came when the run was ending: the disk is full"):
+        desk.member().join()

@@ -86,6 +86,8 @@ class Desk(Shown):
             servers = self.job.cluster.pservers
             if not self.changed.wait_for(lambda: self.ready(pservers=servers) or self._stop, _MOMENT):
                 return {"wait": ", ".join(self.missing()) or "the servers"}
+            if self._stop is not None:  # there may be no server left to train with
+                return {"over": self._stop}
             if not self.roster.lives(peer):
                 return {"wait": "the coordinator, which took this process for dead meanwhile"}
             if not facts.get("again"):

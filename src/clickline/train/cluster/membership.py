@@ -93,6 +93,8 @@ class Member:
                 if held := reply.get("held"):
                     self.introduce(seen_dead=name.awaited(held))
                     continue
+                if over := reply.get("over"):
+                    raise PeerError(f"{self.name} came when the run was ending: {over}")
                 if not reply.get("wait"):
                     break
                 if time.monotonic() > deadline:
