@@ -48,11 +48,12 @@ def test_every_verb_has_help_with_an_example(verb: tuple[str, ...]) -> None:
 
 def test_exit_codes_are_those_of_the_errors_and_in_the_help() -> None:
     raised = [one for one in errors.ClicklineError.__subclasses__() if one.__module__ == errors.__name__]
-    assert {error.exit_code for error in raised} == {3, 4, 5, 6, 7, 8}
+    assert {error.exit_code for error in raised} == {3, 4, 5, 6, 7, 8, 9}
     assert set(EXIT_CODES) == {0, 1, 2, 130} | {error.exit_code for error in raised}
     help_text = " ".join(runner.invoke(app, ["--help"]).output.split())
     assert (
-        "0 ok, 1 failed, 2 usage, 3 job, 4 data, 5 model, 6 checkpoint, 7 peer, 8 version, 130 interrupted" in help_text
+        "0 ok, 1 failed, 2 usage, 3 job, 4 data, 5 model, 6 checkpoint, 7 peer, 8 version, 9 replaced, "
+        "130 interrupted" in help_text
     )
 
 

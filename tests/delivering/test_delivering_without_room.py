@@ -32,8 +32,10 @@ def test_the_builder(disk: SmallDisk, store: VersionStore, tmp_path: Path) -> No
     version = store.base(keys_from(1, 20_000))
     source = PublishedSource(open_store(store.path))
     rows = source.rows(source.chain(version)[-1], scratch=tmp_path)
+    build(rows, out=tmp_path / "measured", name="d", shards=2)
+    needed = sum(path.stat().st_size for path in (tmp_path / "measured").rglob("*") if path.is_file())
     out = disk.path / "out"
-    for leave in (8192, 200_000, 900_000):
+    for leave in (8192, needed // 4, needed * 9 // 10):
         disk.fill(leave=leave)
         with pytest.raises(VersionError, match=f"{version}_{version}: cannot be built: .*No space left on device"):
             build(rows, out=out, name="d", shards=2)

@@ -13,6 +13,7 @@ from one_shard import NAME, OneShard
 from clickline import _native
 from clickline.cube.building import RowFile, Rows, build
 from clickline.cube.seeking import LARGEST_ANSWER
+from clickline.digests import file_sha256
 
 COUNT = 1200
 KEYS = np.random.default_rng(5).choice(np.arange(1, 1 << 40, 1 << 20, dtype=np.uint64), COUNT, replace=False)
@@ -25,8 +26,8 @@ def delivered(shard: OneShard, directory: Path, values: list[bytes]) -> None:
     else:
         bounds = np.cumsum([0, *map(len, values)]).astype(np.uint64)
         content = (bounds, np.frombuffer(b"".join(values), np.uint8))
-    made = _native.write_dictionary(str(path), KEYS[: len(values)], content, dtype=0, dim=0)
-    file = RowFile(path, path.stat().st_size, made["sha256"])
+    _native.write_dictionary(str(path), KEYS[: len(values)], content, dtype=0, dim=0)
+    file = RowFile(path, path.stat().st_size, file_sha256(path))
     built = build(Rows(1, None, 1, "digest", {"large": [file]}), out=shard.builds, name=NAME, shards=1)
     shard.build = lambda _version: built  # type: ignore[method-assign]
     shard.deliver(1)

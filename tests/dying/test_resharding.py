@@ -124,7 +124,7 @@ def test_a_server_that_took_all_buckets_is_noticed(serve, tmp_path, monkeypatch)
     facts = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
     saved = orders.save(tmp_path / "checkpoints", facts=facts, buffers={})
     chosen = checkpoints.load_tables
-    monkeypatch.setattr(checkpoints, "load_tables", lambda found, tables, buckets=None: chosen(found, tables))
+    monkeypatch.setattr(checkpoints, "load_tables", lambda found, tables, **_: chosen(found, tables))
     others, _ = serve(3, saved.path)
     with pytest.raises(AssertionError, match="a row is at two servers"):
         rows(others)

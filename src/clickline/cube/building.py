@@ -102,10 +102,7 @@ def build(rows: Rows, *, out: Path, name: str, shards: int, threads: int = 0, ag
                 shutil.rmtree(final)
             aside.rename(final)
             sync_directory(out)
-        except (
-            RuntimeError,
-            OSError,
-        ) as error:  # a full disk, most of the time; the input's own faults are VersionErrors
+        except (RuntimeError, OSError) as error:  # a full disk, most of the time; faults of the input are VersionErrors
             raise VersionError(f"{final}: cannot be built: {error}") from error
         finally:
             shutil.rmtree(aside, ignore_errors=True)

@@ -15,7 +15,7 @@ import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from clickline import _native
 from clickline.digests import is_as_sealed, sealed_json
@@ -163,12 +163,12 @@ def _checked(content: bytes) -> dict[str, Any]:
 class _PlainFile(tarfile.TarInfo):
     """Refuses what is no plain file before anything of the size that it claims to have is read."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        long_name = found.type == tarfile.GNUTYPE_LONGNAME and 0 <= found.size <= tarfile.BLOCKSIZE
-        if found.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
-            raise ValueError(f"member {found.name!r:.80} is no plain file")
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        # What tarfile means to be overridden. `frombuf` is not called any more.
+        long_name = self.type == tarfile.GNUTYPE_LONGNAME and 0 <= self.size <= tarfile.BLOCKSIZE
+        if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
+            raise ValueError(f"member {self.name!r:.80} is no plain file")
+        found: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
         return found
 
 

@@ -43,7 +43,7 @@ def put_in_place(aside: Path, *, check: Callable[[], None]) -> Path:
     sync_directory(place.parent)
     reach("checkpoint.in-place")
     if replaced.exists():
-        _delete(replaced, point="checkpoint.replaced-half-removed")
+        _delete(replaced, halfway=lambda: reach("checkpoint.replaced-half-removed"))
     return place
 
 
@@ -54,7 +54,7 @@ def remove(path: Path, *, check: Callable[[], None] = lambda: None) -> None:
     path.rename(aside)
     sync_directory(path.parent)
     reach("checkpoint.prune-aside")
-    _delete(aside, point="checkpoint.prune-half-removed")
+    _delete(aside, halfway=lambda: reach("checkpoint.prune-half-removed"))
 
 
 def recover(directory: Path) -> None:
@@ -70,8 +70,8 @@ def recover(directory: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _delete(directory: Path, *, point: str) -> None:
+def _delete(directory: Path, *, halfway: Callable[[], None]) -> None:
     for file in sorted(directory.iterdir())[:1]:
         file.unlink(missing_ok=True)
-        reach(point)
+        halfway()
     shutil.rmtree(directory, ignore_errors=True)
