@@ -113,8 +113,9 @@ def _test_rows(tests: dict[str, Any]) -> Iterator[tuple[str, str, str, str, str]
             "cube servers, agents and predictor workers killed while versions switch",
             f"{found['servers_killed'] + found['agents_killed'] + found['workers_killed']}",
             "each answer is what the version it names predicts; none is missing",
-            f"{found['answers']:,} answers over {found['switches']} switches, {found['mixed']} mixed, "
-            f"{found['wrong']} wrong, {found['failed']} failed",
+            f"{found['answers']:,} answers over {found['switches']} switches, {found.get('mixed', 0)} mixed, "
+            f"{found.get('wrong', 0)} wrong, {found.get('failed', 0)} failed; of {found['asked_once']:,} asked once "
+            f"{found.get('lost_once', 0)} lost with a killed worker, {found.get('refused_once', 0)} refused",
             "`pytest tests/promises_serving`",
         )
 

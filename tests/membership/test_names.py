@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desks import Office, silence, until
+from desks import TOKEN, Office, silence, until
 
 from clickline.errors import PeerError, ReplacedError
+from clickline.launch.environment import Place
 from clickline.process_identity import birth
+from clickline.train.cluster.processes import run_trainer
 from clickline.train.cluster.standing import Standing
 
 
@@ -143,5 +145,24 @@ def test_a_coordinator_learns_from_members_that_it_was_replaced(office: Callable
 def test_a_trainer_that_joins_a_run_that_is_ending_is_told_so(office: Callable[..., Office]) -> None:
     desk = office(pservers=1)
     desk.desk.stop("the disk is full")
+    member = desk.member()
     with pytest.raises(PeerError, match=r"trainer\.0 came when the run was ending: the disk is full"):
-        desk.member().join()
+        member.join()
+    assert member.stopping == "the disk is full"
+
+
+def test_a_trainer_process_that_comes_when_the_run_is_ending_ends_well(office: Callable[..., Office]) -> None:
+    """Whoever starts it again after its death would otherwise count a failure, three times, and then of the run."""
+    desk = office(pservers=1)
+    desk.desk.stop("the run is over")
+    place = Place(
+        role="trainer",
+        rank=0,
+        pservers=[desk.wire.address],
+        trainers=1,
+        coordinator=desk.wire.address,
+        token=TOKEN,
+        bind="",
+        directory=desk.directory,
+    )
+    run_trainer(desk.job, place)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,6 @@ from clickline.config import Job
 from clickline.errors import CheckpointError
 from clickline.train import checkpoints
 from clickline.train.inspecting import difference
-from clickline.train.watching import Silent
 from processes import run as run_verb
 from processes import small_settings, start, write_job
 
@@ -52,22 +52,21 @@ def fill(disk: Path) -> None:
             return
 
 
-class Filling(Silent):
-    """Fills the disk as soon as something is there."""
+def fill_after(monkeypatch: pytest.MonkeyPatch, disk: Path, *, step: int) -> None:
+    """The disk is full as soon as the checkpoint of this step is written."""
+    write = checkpoints.write
 
-    def __init__(self, disk: Path, *, when: Path) -> None:
-        self._disk, self._when = disk, when
+    def write_then_fill(directory: Path, **facts: Any) -> checkpoints.Checkpoint:
+        written = write(directory, **facts)
+        if written.step == step:
+            fill(disk)
+        return written
 
-    def say(self, text: str) -> None:
-        self.advance()
-
-    def advance(self, **_: object) -> None:
-        if self._when.exists() and not (self._disk / "filler").exists():
-            fill(self._disk)
+    monkeypatch.setattr(checkpoints, "write", write_then_fill)
 
 
 @pytest.mark.parametrize("hit", ["checkpoint", "metrics"])
-def test_one_process_says_it_and_goes_on_to_the_same_bits(criteo, tmp_path, small_disk, hit):
+def test_one_process_says_it_and_goes_on_to_the_same_bits(criteo, tmp_path, small_disk, monkeypatch, hit):
     settings = small_settings(criteo, small_disk)
     metrics = hit == "metrics"
     settings["train"] = {"batch_size": 100, "log_every": 1 if metrics else 10_000, "epochs": 2}
@@ -75,9 +74,10 @@ def test_one_process_says_it_and_goes_on_to_the_same_bits(criteo, tmp_path, smal
     settings["data"] = {**settings["data"], "test": []}
     job = Job.model_validate(settings)
     saves = small_disk / "runs" / "small" / "checkpoints"
-    when = saves / f"step-{45 if metrics else 20:010d}"
+    fill_after(monkeypatch, small_disk, step=45 if metrics else 20)
     with pytest.raises(CheckpointError, match=f"{hit}.*cannot be written.*No space left.*--resume goes on"):
-        train_job(job, watcher=Filling(small_disk, when=when))
+        train_job(job)
+    monkeypatch.undo()
     left = checkpoints.find(saves)
     assert left
     for checkpoint in left:

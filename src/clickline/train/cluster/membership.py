@@ -94,6 +94,7 @@ class Member:
                     self.introduce(seen_dead=name.awaited(held))
                     continue
                 if over := reply.get("over"):
+                    self.told = {"stop": over}  # as if it had been here to hear it: that is no failure
                     raise PeerError(f"{self.name} came when the run was ending: {over}")
                 if not reply.get("wait"):
                     break
