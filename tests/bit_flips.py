@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from dataclasses import dataclass
 from pathlib import Path
+
+_ROOM_WITHIN = 60.0
+"""Seconds in which a disk that is full has room again, for repairs."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,18 @@ class BitFlip:
                 return False
         except FileNotFoundError:
             return False
-        _replace_with_flip(self.path, self.offset, self.bit)
-        return True
+        until = time.monotonic() + _ROOM_WITHIN
+        while True:
+            try:
+                _replace_with_flip(self.path, self.offset, self.bit)
+            except FileNotFoundError:
+                return False
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+            else:
+                return True
 
     def __str__(self) -> str:
         return f"bit {self.bit} of byte {self.offset} of {self.path}"
@@ -79,7 +93,11 @@ def _replace_with_flip(path: Path, offset: int, bit: int) -> int:
     content = bytearray(path.read_bytes())
     content[offset] ^= 1 << bit
     aside = path.with_name(f".{path.name}.flipped")
-    aside.write_bytes(content)
+    try:
+        aside.write_bytes(content)
+    except OSError:  # the disk is full
+        aside.unlink(missing_ok=True)
+        raise
     aside.chmod(times.st_mode & 0o777)
     os.utime(aside, ns=(times.st_atime_ns, times.st_mtime_ns))
     inode = aside.stat().st_ino

@@ -36,7 +36,7 @@ class Books:
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._began_at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-        self._file = file.open("a", encoding="utf-8")
+        self._file = file.open("w", encoding="utf-8")
 
     @property
     def elapsed(self) -> float:

@@ -6,6 +6,7 @@ in it is up to date again, since what is promised is promised while a replica li
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections import defaultdict
@@ -84,7 +85,9 @@ class _LaneThread(threading.Thread):
         workload.touched(planned.target)
         try:
             outcome = fault.inject()
-        except NotNow as reason:
+        except (NotNow, OSError) as reason:
+            if isinstance(reason, OSError) and reason.errno != errno.ENOSPC:  # a disk that another lane has filled
+                raise
             books.count(not_now=1)
             books.event(f"{planned.kind}: {planned.target}: not now, {reason}")
             return

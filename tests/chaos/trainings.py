@@ -165,7 +165,8 @@ class TrainingRun:
 
     def _look_after(self, run: Parts, _direct: str) -> bool:
         again: dict[str, float] = {}
-        resumes = False
+        restart: list[str] = []
+        """What the next coordinator is told."""
         while True:
             for name, process in list(run.started.items()):
                 code = process.poll()
@@ -175,7 +176,7 @@ class TrainingRun:
                 if code:
                     self._books.event(f"{name} of {self.name} ended with {code}")
                 if name == "coordinator.0" and code == _UNWRITABLE:
-                    resumes = True
+                    restart = ["--resume"] if run.checkpoints() else ["--fresh"]
                     self._books.count(resumed=1)
             if run.started["coordinator.0"].poll() == 0:
                 self._see_out(run)
@@ -184,8 +185,8 @@ class TrainingRun:
                 del again[name]
                 role, _, rank = name.rpartition(".")
                 self.restarts += 1
-                run.start(role, int(rank), *(["--resume"] if resumes and role == "coordinator" else []))
-                resumes = resumes and role != "coordinator"
+                run.start(role, int(rank), *(restart if role == "coordinator" else []))
+                restart = [] if role == "coordinator" else restart
             if self.restarts > _MOST_RESTARTS:
                 self._books.promise_broken("training ends", f"{self}: {self.restarts} restarts")
                 return False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from processes import run
+from clickline.errors import JobError
+from processes import ENVIRONMENT, run
 
 GOOD = b"0\t1\t" + b"\t".join([b"2"] * 12) + b"\t" + b"\t".join([b"68fd1e64"] * 26) + b"\n"
 NAN = b"nan" + GOOD[1:]
@@ -84,3 +87,13 @@ def test_good_data_is_fine(tmp_path: Path) -> None:
     job = {"output": str(tmp_path / "runs"), "data": {"train": str(made["good.tsv"])}, "model": {"name": "lr"}}
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
     assert run("train", tmp_path / "job.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
+def test_an_error_keeps_its_exit_code_when_its_message_cannot_be_written(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    command = [sys.executable, "-m", "clickline", "validate", str(tmp_path / "none.yaml"), *flags]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=full, env=ENVIRONMENT, check=False)
+    assert done.returncode == JobError.exit_code

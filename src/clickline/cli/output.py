@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -45,11 +48,26 @@ class ReportingGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except ClicklineError as error:
-            report(error, as_json=ctx.meta.get(_JSON_ASKED, False))
+            with _unwritable_is_no_other_error():
+                report(error, as_json=ctx.meta.get(_JSON_ASKED, False))
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            errors().print("interrupted", style="red")
+            with _unwritable_is_no_other_error():
+                errors().print("interrupted", style="red")
             raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _unwritable_is_no_other_error() -> Iterator[None]:
+    """The exit code is still that of the error when its message cannot be written, to a log on a full disk say."""
+    try:
+        yield
+    except OSError:
+        # What was not written stays in the stream's buffer, and the interpreter would exit with 120 if it failed again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # a stream that was replaced may have no descriptor
+                os.dup2(nowhere, stream.fileno())
 
 
 def report(error: ClicklineError, *, as_json: bool) -> None:

@@ -122,7 +122,8 @@ class Journal:
                 self._events.scalars(step=step, values=numbers)
         except OSError as error:
             self.failure = CheckpointError(
-                f"{self._path.parent}: metrics cannot be written: {error}; --resume goes on from the newest checkpoint"
+                f"{self._path.parent}: metrics cannot be written: {error}; --resume goes on from the newest "
+                "checkpoint, --fresh starts over where there is none yet"
             )
             raise self.failure from error
 

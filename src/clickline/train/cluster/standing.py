@@ -119,7 +119,8 @@ class StandingFile:
             raise
         except OSError as error:
             self.failure = CheckpointError(
-                f"{self._path}: cannot be written: {error}; --resume goes on from the newest checkpoint"
+                f"{self._path}: cannot be written: {error}; --resume goes on from the newest checkpoint, "
+                "--fresh starts over where there is none yet"
             )
             raise self.failure from error
 
