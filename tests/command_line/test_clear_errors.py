@@ -90,9 +90,7 @@ def test_good_data_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
-def test_an_error_keeps_its_exit_code_when_its_message_cannot_be_written(
-    tmp_path: Path, flags: list[str]
-) -> None:
+def test_an_error_keeps_its_exit_code_when_its_message_cannot_be_written(tmp_path: Path, flags: list[str]) -> None:
     command = [sys.executable, "-m", "clickline", "validate", str(tmp_path / "none.yaml"), *flags]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=full, env=ENVIRONMENT, check=False)
