@@ -6,9 +6,13 @@ said: the scheduler never means that to happen.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from chaos.books import Books
 from chaos.linked_suite import REPLICAS, SHARDS, LinkedSuite, state_of
@@ -17,6 +21,15 @@ _EVERY = 0.5
 _SLACK = 1.5
 """Seconds around a look for which it speaks."""
 _WORKER_SLACK = 1.0
+
+
+@dataclass
+class _Hit:
+    """A fault of a worker; `ended` is infinite while it lasts."""
+
+    what: str
+    began: float
+    ended: float = math.inf
 
 
 class Presence(threading.Thread):
@@ -28,7 +41,7 @@ class Presence(threading.Thread):
         self._over = threading.Event()
         self._absences: deque[tuple[float, float, str]] = deque(maxlen=2000)
         """Beginning and end of a look that found nobody, and of what."""
-        self._hits: deque[tuple[float, float, str]] = deque(maxlen=2000)
+        self._hits: deque[_Hit] = deque(maxlen=2000)
 
     def run(self) -> None:
         while not self._over.wait(_EVERY):
@@ -46,17 +59,23 @@ class Presence(threading.Thread):
         self._over.set()
         self.join()
 
-    def worker_hit(self, what: str, began: float, ended: float) -> None:
-        """A worker was killed or stood still in this time."""
-        self._hits.append((began, ended, what))
+    @contextmanager
+    def worker_hit(self, what: str) -> Iterator[None]:
+        """A worker is killed or stands still meanwhile. Known from the beginning: its clients are quick to complain."""
+        hit = _Hit(what, began=time.monotonic())
+        self._hits.append(hit)
+        try:
+            yield
+        finally:
+            hit.ended = time.monotonic()
 
     def harmed(self, began: float, ended: float) -> str:
         for first, last, what in list(self._absences):
             if first - _SLACK <= ended and last + _SLACK >= began:
                 return f"nobody was there of {what}"
-        for first, last, what in list(self._hits):
-            if first - _WORKER_SLACK <= ended and last + _WORKER_SLACK >= began:
-                return what
+        for hit in list(self._hits):
+            if hit.began - _WORKER_SLACK <= ended and hit.ended + _WORKER_SLACK >= began:
+                return hit.what
         return ""
 
     def _shard_answers(self, shard: int) -> bool:

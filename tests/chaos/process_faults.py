@@ -63,8 +63,8 @@ class KillWorker(Fault):
         if not pids:
             raise NotNow("no worker runs")
         begun, began = suite.workers_begun(), time.monotonic()
-        send(self.random.choice(pids), signal.SIGKILL)
-        self.workload.presence.worker_hit("a worker was killed", began, time.monotonic())
+        with self.workload.presence.worker_hit("a worker was killed"):
+            send(self.random.choice(pids), signal.SIGKILL)
         while suite.workers_begun() <= begun and time.monotonic() < began + 60 and not self.over.wait(0.05):
             pass
         return "killed"
@@ -80,11 +80,8 @@ class StopWorker(Stop):
         pids = suite.workers()
         if not pids:
             raise NotNow("no worker runs")
-        began = time.monotonic()
-        try:
+        with self.workload.presence.worker_hit("a worker stood still"):
             return self.stopped(self.random.choice(pids), _STOPS)
-        finally:
-            self.workload.presence.worker_hit("a worker stood still", began, time.monotonic())
 
 
 class KillTraining(Fault):
