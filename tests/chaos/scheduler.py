@@ -80,8 +80,10 @@ class _LaneThread(threading.Thread):
         fault = KINDS[planned.kind](workload, planned.target, planned.seed, self._over)
         label = workload.label(planned)
         books.event(f"{planned.kind}: {planned.target}", planned=round(planned.at, 2), lane=planned.lane)
-        if planned.lane.startswith("training"):
+        training = planned.lane.startswith("training")
+        if training:
             workload.await_training(self._over)
+            workload.training_hit()
         workload.touched(planned.target)
         try:
             outcome = fault.inject()
@@ -93,6 +95,8 @@ class _LaneThread(threading.Thread):
             return
         finally:
             workload.touched(planned.target)
+            if training:
+                workload.training_hit()
         began = time.monotonic()
         whole = self._await_whole(WHOLE_WITHIN)
         recovery = time.monotonic() - began if whole and self._whole is not always else None

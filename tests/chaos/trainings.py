@@ -26,7 +26,9 @@ from clusters import Parts, Run, Watched, settings_for
 STRATEGIES = ("async", "sync", "half_async", "geo")
 ROWS, EPOCHS = 3000, 2
 STANDSTILL = 100.0
-"""Seconds without any progress, after which a run hangs. No fault lasts a tenth of it."""
+"""Seconds without any progress and without a fault, after which a run hangs."""
+REST_AFTER = 30.0
+"""Seconds without progress after which a run has a rest from faults, until it goes on or is found to hang."""
 _AGAIN_AFTER = 0.3
 _MOST_RESTARTS = 200
 _MOST_RESUMES = 30
@@ -82,6 +84,8 @@ class TrainingRun:
         self.restarts = 0
         self._progress: tuple[Any, ...] = ()
         self._progressed = time.monotonic()
+        self._hit = 0.0
+        """When a fault was last injected into it."""
 
     def __str__(self) -> str:
         return f"{self.name}, {'launched' if self.launched else 'in parts'}"
@@ -89,6 +93,15 @@ class TrainingRun:
     @property
     def directory(self) -> Path:
         return Path(self._settings["output"]) / self.name
+
+    def hit(self) -> None:
+        """A fault is injected, or is over."""
+        self._hit = time.monotonic()
+
+    @property
+    def needs_rest(self) -> bool:
+        """It has not progressed for a while: on a slow machine roles may be killed faster than they start."""
+        return not self.ended and time.monotonic() - self._progressed > REST_AFTER
 
     def pid(self, name: str) -> int | None:
         """Of `coordinator.0`, `pserver.N` or `trainer.N`, if it lives."""
@@ -208,7 +221,7 @@ class TrainingRun:
         progress = (status.get("rows"), status.get("step"), status.get("phase"), status.get("epoch"), str(pieces))
         if progress != self._progress:
             self._progress, self._progressed = progress, time.monotonic()
-        if time.monotonic() - self._progressed < STANDSTILL:
+        if time.monotonic() - max(self._progressed, self._hit) < STANDSTILL:
             return False
         members = [(one["name"], one["state"]) for one in status.get("members", [])]
         self._books.count(hung=1)

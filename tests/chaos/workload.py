@@ -67,14 +67,24 @@ class Workload:
         return current
 
     def await_training(self, over: threading.Event) -> None:
-        """Wait until a run has got as far as to train, for a while: before that there is little to lose."""
+        """Wait until a run has got as far as to train, for a while: before that there is little to lose.
+
+        And, for as long as it takes, until it has progressed since the last faults: a run that is never let come back
+        says nothing, and one that hangs must not be roused by the next fault.
+        """
         end = time.monotonic() + _TRAINS_WITHIN
-        while True:
+        while not over.wait(0.1):
             current = self.trainings.current
-            if current is not None and current.run is not None and current.run.status().get("phase") == "training":
+            if current is not None and current.needs_rest:
+                continue
+            trains = current is not None and current.run is not None and current.run.status().get("phase") == "training"
+            if trains or time.monotonic() > end:
                 return
-            if time.monotonic() > end or over.wait(0.1):
-                return
+
+    def training_hit(self) -> None:
+        """A fault is injected into the current run, or is over."""
+        if (current := self.trainings.current) is not None:
+            current.hit()
 
     def training_pid(self, name: str) -> int:
         pid = self.training().pid(name)
