@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: chaos fuzz soak up test test-bare check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: chaos fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -17,6 +17,10 @@ test: $(VENV)/built
 # The two commands above, from nothing, in a root with Debian's minimum (as root, with debootstrap).
 test-bare:
 	sh tests/setup/bare_root.sh sh -ec 'python3 tests/setup/make_up.py; make test'
+
+# The wheel beside the newest PyTorch, or the one that TORCH names, in an environment of its own: gigabytes, minutes.
+test-wheel: $(VENV)/built
+	$(BIN)/python tests/setup/wheel.py
 
 check: $(VENV)/built
 	$(BIN)/ruff check .

@@ -49,6 +49,10 @@ class DamagedVersions(ModelVersions):
             self.damage(folder)
         super()._announce(folder, manifest, published)
 
+    def forget(self, version: int) -> None:
+        """It was not announced; another may get its number."""
+        self._expected.pop(version, None)
+
 
 class Publications(threading.Thread):
     """One at a time, until it is told to end."""
@@ -121,6 +125,7 @@ class Publications(threading.Thread):
             self._books.count(publications_refused=1)
             self._books.event(f"version {number} was not published: {error}")
             if self._versions.last < number:  # a real publisher writes aside; this one cleans up behind itself
+                self._versions.forget(number)
                 shutil.rmtree(self._versions.path / directory_of(number), ignore_errors=True)
                 self._over.wait(0.5)
                 return 0
