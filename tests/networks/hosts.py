@@ -55,6 +55,13 @@ class Host:
     address: str
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
+    def take(self, address: str) -> None:
+        """Have one more address, as a service has that moves from host to host."""
+        ip("-n", self.namespace, "address", "add", f"{address}/24", "dev", "eth0")
+
+    def drop(self, address: str) -> None:
+        ip("-n", self.namespace, "address", "delete", f"{address}/24", "dev", "eth0")
+
     def start(self, verb: str, job: Path, *, log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
         """`clickline VERB JOB` on this host, told by its environment alone who it is."""
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,7 @@ from processes import write_job
 
 pytestmark = pytest.mark.heavy
 ROWS, TEST_ROWS, EPOCHS = 10_000, 1500, 2
+SERVICE = "198.18.7.9"
 Run = dict[str, subprocess.Popen[bytes]]
 
 
@@ -67,6 +68,16 @@ def by_our_names(hosts: Hosts, job: Path) -> Run:
             own = {**shared, "CLICKLINE_RANK": str(rank)}
             run[f"{role}.{rank}"] = started(host, role, rank, job, own)
     return run
+
+
+def by_a_service(hosts: Hosts, job: Path) -> dict[str, str]:
+    """What all know: the coordinator has an address of its own, whoever has that."""
+    one, other = hosts.one.address, hosts.other.address
+    return {
+        "CLICKLINE_PSERVERS": f"tcp:{one}:6174,tcp:{other}:6174",
+        "CLICKLINE_COORDINATOR": f"tcp:{SERVICE}:7000",
+        "CLICKLINE_TRAINERS": "2",
+    }
 
 
 def by_older_names(hosts: Hosts, job: Path) -> Run:
@@ -193,6 +204,43 @@ def test_what_was_replaced_behind_a_cut_ends_when_the_cable_is_back(hosts: Hosts
     result = finish(run, job)
     assert result["rows"] - result["repeated_rows"] == ROWS * EPOCHS
     assert strategy != "sync" or result["repeated_rows"] == 0
+
+
+@pytest.mark.parametrize("strategy", ["async", "sync"])
+def test_a_coordinator_that_was_replaced_behind_a_cut_changes_nothing(hosts: Hosts, job: Path, strategy: str) -> None:
+    """With it, a server and a trainer are cut off. The second coordinator gets the first one's address on this side.
+
+    The first one's lock does not reach the second: here, because the locked file was removed.
+    """
+    text = job.read_text().replace("evict_after: 60", "evict_after: 30")
+    job.write_text(f"{text}strategy: {strategy}\n", encoding="utf-8")
+    hosts.other.take(SERVICE)
+    shared = by_a_service(hosts, job)
+    first = started(hosts.other, "coordinator", 0, job, shared)
+    run: Run = {}
+    for rank, host in enumerate((hosts.one, hosts.other)):
+        for role in ("pserver", "trainer"):
+            run[f"{role}.{rank}"] = started(host, role, rank, job, {**shared, "CLICKLINE_RANK": str(rank)})
+    until(lambda: training(job), doing=watched(run, job), seconds=120)
+    hosts.cut()
+    (run_of(job) / ".run.lock").unlink()
+    hosts.one.take(SERVICE)
+    run["coordinator.0"] = started(hosts.one, "coordinator", 0, job, shared)
+    well = watched(run, job)
+    until(lambda: "taking up the run" in logs(job), doing=well, seconds=60)
+    hosts.other.drop(SERVICE)
+    hosts.mend()
+    until(lambda: first.poll() is not None, doing=well, seconds=120)
+    assert first.returncode == 9, logs(job)
+    result = finish(run, job)
+    assert result["rows"] - result["repeated_rows"] == ROWS * EPOCHS
+    assert strategy != "sync" or result["repeated_rows"] == 0
+    assert standing(job)["writer_epoch"] == 2
+
+
+def standing(job: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run_of(job) / "coordinator.json").read_text(encoding="utf-8"))
+    return found
 
 
 def pids(job: Path) -> dict[str, int]:
