@@ -103,7 +103,10 @@ class FlipCheckpoint(Fault):
             run = trainings.finished[0]
             if run == self.workload.publications.publishing:
                 raise NotNow("it is being published")
-            checkpoint = sorted((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))[-1]
+            checkpoints = sorted((run / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))
+            if not checkpoints:
+                raise NotNow("its checkpoints were thrown away")
+            checkpoint = checkpoints[-1]
             files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.stat().st_size)
             flip = flip_random_bit(self.random.choice(files), self.random)
             job = run.parent / f"{run.name}.yaml"

@@ -69,6 +69,8 @@ class Publications(threading.Thread):
         """The newest run that has ended; published once."""
         self.publishing: Path | None = None
         """The run that is published at the moment."""
+        self.thrown_away: set[Path] = set()
+        """Runs that ended well and that `train --fresh` has begun again since."""
         self.publisher: subprocess.Popen[str] | None = None
         """The process that publishes at the moment, for those who would kill it."""
         self.flips_wanted = threading.Semaphore(0)
@@ -176,6 +178,8 @@ class Publications(threading.Thread):
                 self._await(self._versions.last, f"trained {kind}", before)
                 return
             self._books.event(f"publish of {run.name} ended with {code}: {_last_line(out)}")
+            if run in self.thrown_away:
+                return
             self._books.count(publications_refused=1)
             if self._over.wait(1.0):
                 return

@@ -16,6 +16,7 @@ from clickline.train.run_lock import FILE
 from clusters import Parts, free_ports
 from processes import ENVIRONMENT
 
+_REFUSED = "ended with 7"
 _TOOK_OVER = "took over what had been killed"
 _PATIENCE = 90.0
 """Seconds for a twin to notice. One that still lives then is killed."""
@@ -62,7 +63,7 @@ class TwinOfComponent(Twin):
         ready = argv.index("--ready-file") + 1
         argv[ready] = str(self.workload.scratch / "twin-ready.json")
         outcome = self.start(argv, {name: value for name, value in spec.env.items() if name != LISTENER})
-        if outcome != "ended with 7":
+        if outcome != _REFUSED:
             self.workload.books.promise_broken("one process for each directory", f"a second {self.target} {outcome}")
         return outcome
 
@@ -75,7 +76,7 @@ class TwinOfSuite(Twin):
     def inject(self) -> str:
         argv = [sys.executable, "-m", "clickline", "up", "--state", str(self.workload.suite.state), "--port", "0"]
         outcome = self.start(argv, {})
-        if outcome != "ended with 7":
+        if outcome != _REFUSED:
             self.workload.books.promise_broken("one suite for a directory", f"a second `up` {outcome}")
         return outcome
 
@@ -126,7 +127,12 @@ class TwinOfRun(Twin):
             return False
 
         command = [sys.executable, "-m", "clickline", "train", str(job), argument]
+        thrown_away = self.workload.publications.thrown_away
+        if argument == "--fresh":  # it may come when the run has just ended, and begin it again by right
+            thrown_away.add(training.directory)
         outcome = self.start(command, {}, may_have=holds)
+        if outcome == _REFUSED:
+            thrown_away.discard(training.directory)
         return _TOOK_OVER if outcome == "ended with 0" else outcome
 
 

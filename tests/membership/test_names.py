@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from desks import TOKEN, Office, silence, until
 
@@ -166,3 +167,28 @@ def test_a_trainer_process_that_comes_when_the_run_is_ending_ends_well(office: C
         directory=desk.directory,
     )
     run_trainer(desk.job, place)
+
+
+def test_what_a_trainer_of_another_run_says_does_not_count(office: Callable[..., Office]) -> None:
+    """Same address, token, job, generation and numbers of leases: a run that was resumed before its trainers knew."""
+    earlier = office()
+    stranger = earlier.member()
+    stranger.join()
+    desk = office("again")
+    stranger_now = desk.member()  # it has joined, but not this run
+    holder = desk.member(rank=1)
+    holder.join()
+    desk.offer(2)
+    lease = holder.ask("next", {"client": holder.client})[0]["lease"]
+    generation = desk.desk.standing.generation
+    sizes = {"sizes": np.array([100]), "losses": np.array([0.5])}
+    facts = {"client": stranger_now.client, "generation": generation}
+    stranger_now.ask("report", {**facts, "tick": 0, "step": 0}, sizes)
+    assert stranger_now.ask("finished", {**facts, "lease": lease, "rows": 100})[0]["counted"] is False
+    paused = {**facts, "rank": 0, "progress": [[lease, 50]], "step": 0}
+    assert stranger_now.ask("paused", paused)[0]["abandon"] is True
+    stranger_now.ask("failed", {"client": stranger_now.client, "reason": "it cannot go on"})
+    assert desk.desk.standing.rows == 0
+    assert desk.desk.stopping is None
+    (held,) = desk.desk.book.active
+    assert (held.lease.number, held.rows) == (lease, 0)

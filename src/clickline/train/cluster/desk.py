@@ -29,6 +29,7 @@ class Desk(Shown):
         if answer is None:
             raise PeerError(f"the coordinator knows no {op!r}")
         facts, arrays = unpack(body)
+        facts.setdefault("client", client)
         with self.changed:
             if facts.get("writer_epoch", 0) > self.writer_epoch:
                 self.overtake(f"{name} follows a newer coordinator: this one was replaced")
@@ -189,7 +190,7 @@ class Desk(Shown):
         return None if unheard is None else replace(unheard.lease, skip=unheard.rows)
 
     def _on_finished(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-        if facts["generation"] != self.standing.generation:
+        if facts["generation"] != self.standing.generation or not self.incarnations.admitted(facts["client"]):
             return {"counted": False}
         held = next((h for h in self.book.active if h.lease.number == facts["lease"]), None)
         if held is not None and "labels" in arrays:
@@ -201,6 +202,8 @@ class Desk(Shown):
 
     def _on_failed(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         """A trainer cannot go on: the run ends with its reason."""
+        if not self.incarnations.admitted(facts["client"]):
+            return {}
         self._fault(facts["reason"])
         self.stop(facts["reason"])
         return {}
@@ -211,8 +214,9 @@ class Desk(Shown):
         if facts["generation"] != self.standing.generation:
             return {"generation": self.standing.generation}
         peer = self.roster.peers.get(client)
-        for lease, rows in facts["progress"]:
-            self.book.progress(lease, rows)
+        if self.incarnations.admitted(client):
+            for lease, rows in facts["progress"]:
+                self.book.progress(lease, rows)
         if peer is None or not self.roster.lives(peer):  # what it has was given to others
             return {"wait": False, "abandon": True, "generation": self.standing.generation}
         if arrays and facts["rank"] == min((p.rank for p in self.roster.live("trainer")), default=0):
@@ -239,7 +243,7 @@ class Desk(Shown):
 
     def _on_report(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         """Batches that a trainer has trained."""
-        if facts["generation"] != self.standing.generation:
+        if facts["generation"] != self.standing.generation or not self.incarnations.admitted(facts["client"]):
             return {}
         standing, rows = self.standing, int(arrays["sizes"].sum())
         standing.rows += rows

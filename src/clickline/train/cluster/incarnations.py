@@ -38,13 +38,23 @@ class Incarnations:
         """Processes may join from here on. Unless a coordinator takes over, those of an earlier run may not."""
         self._opened, self._taking_over = time.monotonic(), taking_over
         if not taking_over:
-            for record in self._records().values():
+            for name, record in self._records().items():
+                if record["client"]:
+                    self.retire(record["client"], f"{name} was replaced: it is of another run")
                 record["incarnation"] += 1
                 record["client"] = 0
 
     def replacement_of(self, client: int) -> str | None:
         """Who has the place of this client, in words; None if it was not replaced."""
         return self._replaced.get(client)
+
+    def admitted(self, client: int) -> bool:
+        """Whether this client has joined the run, be it a coordinator before this one that let it in.
+
+        Another run may have used this address, token and name a moment ago, with leases and generations of the same
+        numbers: what its trainers still have to say must not count here.
+        """
+        return client in self._roster.peers or any(record["client"] == client for record in self._records().values())
 
     @property
     def replaced(self) -> list[int]:
