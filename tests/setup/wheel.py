@@ -36,7 +36,7 @@ def main() -> None:
         clickline = here / "venv" / "bin" / "clickline"
         job = {"name": "wheel", "data": {"train": ["log.train.tsv"], "test": ["log.test.tsv"]}, "train": {"epochs": 1}}
         (here / "job.yaml").write_text(json.dumps(job), encoding="utf-8")
-        said = _run(clickline, "data", "criteo", "--out", "log.tsv", "--rows", "20000", "--ids", "5000")
+        said = _run(clickline, "data", "criteo", "--out", "log.tsv", "--rows", "20000", "--ids", "30000")
         for strategy in (["strategy=single"], ["strategy=async", "cluster.pservers=1", "cluster.trainers=1"]):
             sets = [word for change in [*strategy, f"name={strategy[0][9:]}"] for word in ("--set", change)]
             said += _run(clickline, "train", "job.yaml", *sets)
