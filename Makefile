@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: chaos fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve strategies quality native-test reference clean
+.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -31,12 +31,16 @@ check: $(VENV)/built
 bench: bench-train bench-ps bench-cube bench-serve
 
 soak: $(VENV)/built
-	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest tests/promises_serving/test_soak.py
+	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/promises_serving/test_soak.py
 
 # Random faults on a whole suite: CHAOS_MINUTES, CHAOS_SEED, CHAOS_WITHOUT. docs/robustness.md gets the counts.
 chaos: $(VENV)/built
 	PYTHONPATH=tests $(BIN)/python -m chaos --output build/chaos
 	$(BIN)/python tests/robustness_table.py --chaos build/chaos/chaos.json --tests build/test-counts.json
+
+# Every key of the job under every strategy: it has an effect, is refused, or is reported. Fails if one is silent; minutes.
+key-effects: $(VENV)/built
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m key_effects --output build/key-effects.txt
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py --rounds 5
@@ -50,11 +54,19 @@ bench-cube: $(VENV)/built
 bench-serve: $(VENV)/built
 	$(BIN)/python benchmarks/serve.py --rounds 5
 
+# The tables that Cube, Paddle Serving and PaddleRec published, in their shape, with this machine's figures.
+published-tables: $(VENV)/built
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/published_tables.py
+
 strategies: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/strategies.py --seeds 1,2,3
 
 quality: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/quality.py --synthetic
+
+# din and mmoe, on MovieLens 1M: CLICKLINE_MOVIELENS=ml-1m.zip
+quality-movielens: $(VENV)/built
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/movielens.py
 
 native-test: $(VENV)/installed
 	PATH="$(abspath $(BIN)):$$PATH" sh native/tests/run.sh
@@ -65,7 +77,7 @@ FUZZ ?= 2
 fuzz: $(VENV)/built
 	PATH="$(abspath $(BIN)):$$PATH" CLICKLINE_FUZZ_SECONDS=$$(($(FUZZ) * 60)) sh native/tests/fuzz.sh
 	CLICKLINE_FUZZ_EXAMPLES=$$(($(FUZZ) * 1500)) CLICKLINE_FUZZ_SEED=$${CLICKLINE_FUZZ_SEED:-$$(date +%s)} \
-	  $(BIN)/python -m pytest tests/fuzzing tests/older_formats tests/publishing/test_hostile_versions.py \
+	  $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/fuzzing tests/older_formats tests/publishing/test_hostile_versions.py \
 	  tests/file_serving/test_file_paths.py
 
 reference: $(VENV)/built

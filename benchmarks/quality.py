@@ -16,7 +16,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,29 +125,37 @@ def fingerprint(directory: Path) -> str:
 
 def trained(model: str, rows: Rows, seeds: list[int], kept: Kept) -> dict[str, list[float]]:
     """Test AUC and logloss of each seed."""
-    scores: dict[str, list[float]] = {"auc": [], "logloss": []}
+    job = Job.model_validate(
+        {
+            "name": f"quality-{model}",
+            "data": {"train": [str(rows.train)], "test": [str(rows.test)]},
+            "model": {"name": model},
+        }
+    )
+    return scored(model, job, seeds, kept, rows=rows.train_rows)
+
+
+def scored(
+    title: str, job: Job, seeds: list[int], kept: Kept, *, rows: int = 0, names: Sequence[str] = ("auc", "logloss")
+) -> dict[str, list[float]]:
+    """Those of the named test figures that a job has, for each seed."""
+    scores: dict[str, list[float]] = {}
     for seed in seeds:
-        job = Job.model_validate(
-            {
-                "name": f"quality-{model}",
-                "seed": seed,
-                "data": {"train": [str(rows.train)], "test": [str(rows.test)]},
-                "model": {"name": model},
-            }
-        )
-        asked = {"job": job.model_dump(mode="json"), "rows": rows.train_rows}
-        found, old = kept.scores(asked, partial(_score, job))
+        seeded = job.model_copy(update={"seed": seed})
+        found, old = kept.scores({"job": seeded.model_dump(mode="json"), "rows": rows}, partial(_score, seeded))
         took = "kept from before" if old else f"{found['seconds']:.0f} s"
-        console.print(f"  {rows.train.name}  {model}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
-        for name, values in scores.items():
-            values.append(found[name])
+        file = Path(job.data.train[0]).name
+        console.print(f"  {file}  {title}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
+        for name in names:
+            if name in found:
+                scores.setdefault(name, []).append(found[name])
     return scores
 
 
 def _score(job: Job) -> dict[str, float]:
     with scratch() as directory:
         result = train_job(job.model_copy(update={"output": str(directory)}))
-    return {"auc": result.test["auc"], "logloss": result.test["logloss"], "seconds": result.seconds}
+    return {**result.test, "seconds": result.seconds}
 
 
 def peers(rows: Rows, kept: Kept) -> dict[str, dict[str, float]]:
@@ -201,14 +209,15 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--models", type=sections_of(tuple(zoo())), default=zoo(), metavar="MODEL,…", help=f"of {', '.join(zoo())}"
     )
-    parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,…", help="default 1,2,3")
+    parser.add_argument("--seeds", type=seeds, default=[1, 2, 3], metavar="N,…", help="default 1,2,3")
     parser.add_argument("--synthetic", action="store_true", help="also train on synthetic rows, with the first seed")
     parser.add_argument("--no-peers", action="store_true", help="do not run Vowpal Wabbit and the hashed regression")
     parser.add_argument("--again", action="store_true", help="forget what an earlier run has kept")
     return parser.parse_args()
 
 
-def _seeds(text: str) -> list[int]:
+def seeds(text: str) -> list[int]:
+    """A type for argparse: whole numbers separated by commas."""
     if not all(part.isdigit() for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text!r} should be whole numbers separated by commas, such as 1,2,3")
     return [int(part) for part in text.split(",")]

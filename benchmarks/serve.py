@@ -95,7 +95,7 @@ def _servers(
     url = stack.enter_context(parts.own_server(store, forms["JSON"]))
     for name, form in forms.items():
         add(f"Clickline {name}, dictionary", url, form)
-    url = stack.enter_context(_with_cube(directory, store, forms["JSON"], stack))
+    url = stack.enter_context(with_cube(directory, store, forms["JSON"], stack))
     for name, form in forms.items():
         add(f"Clickline {name}, cube", url, form)
     fastapi = {"pydantic": parts.peer_json("/pydantic"), "orjson": parts.peer_json("/orjson")}
@@ -112,7 +112,7 @@ def _servers(
     return asks
 
 
-def _with_cube(directory: Path, store: Path, form: parts.Form, stack: ExitStack) -> Any:
+def with_cube(directory: Path, store: Path, form: parts.Form, stack: ExitStack) -> Any:
     cube = stack.enter_context(LocalCube(directory / "cube", store=store, shards=2, replicas=1))
     cube.wait_for(1)
     addresses = ";".join(",".join(shard) for shard in cube.servers)
@@ -130,7 +130,7 @@ def limit(report: Report, given: argparse.Namespace) -> None:
         store = parts.published(rows, directory)
         raw = parts.raw_rows(rows)
         forms = {"JSON": parts.own_json(raw), "binary": parts.own_binary(raw)}
-        url = stack.enter_context(_with_cube(directory, store, forms["JSON"], stack))
+        url = stack.enter_context(with_cube(directory, store, forms["JSON"], stack))
         network = Network((store / directory_of(1) / "network.onnx").read_bytes())
         feeds = parts.ready_inputs()
         for number in range(given.rounds):

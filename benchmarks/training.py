@@ -152,6 +152,6 @@ def learn_all(learner: Learner, batches: Iterator[tuple[Batch, object]]) -> int:
         interval.add(batch, learned)
         rows += len(batch)
         if len(interval.losses) == 100:
-            interval.figures()
+            interval.figures(learner.job.metrics, labels=len(learner.schema.labels))
             interval = Interval()
     return rows

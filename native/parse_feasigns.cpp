@@ -118,7 +118,7 @@ Parsed Parser::parse_feasigns(std::string_view body, size_t most_rows) const {
         continue;
       }
       if (rows) throw Refused("malformed", "\"instances\" is given more than once");
-      rows.emplace(layout_, unused_, std::min(most_rows, count_braces(body)), AskedRows::Form::instances);
+      rows.emplace(layout_, unused_, std::min(most_rows, count_braces(body)), AskedRows::Form::feasigns);
       FeasignReader(json, *rows).instances(most_rows);
     }
     json.end();

@@ -13,15 +13,20 @@ namespace {
 
 using Json = JsonValue::Kind;
 
+void single(JsonReader &json, AskedRows &rows, const Column &column, const JsonValue &value) {
+  rows.take(column, value);
+  if (value.nests()) [[unlikely]] json.skip_rest(value);   // which was a mistake
+}
+
 void feature(JsonReader &json, AskedRows &rows, const Column &column) {
   const JsonValue value = json.value();
-  if (value.kind != Json::array) return rows.take(column, value);
+  if (value.kind != Json::array) return single(json, rows, column, value);
   size_t count = 0;
   for (bool more = json.first(']'); more; more = json.next(']')) {
     if (++count > AskedRows::kMostValues)
       rows.refuse("too_large", quoted(column.name) + " holds more than " + std::to_string(AskedRows::kMostValues) +
                                    " values");
-    rows.take(column, json.value());
+    single(json, rows, column, json.value());
   }
 }
 
@@ -37,9 +42,12 @@ void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
     ++count;
     const JsonValue instance = json.value();
     rows.begin();
-    if (instance.kind != Json::object)
-      rows.refuse("wrong_type", std::string("an instance must be an object of features and values, got ") +
-                                    described(instance.kind));
+    if (instance.kind != Json::object) {
+      rows.mistake("wrong_type", std::string("an instance must be an object of features and values, got ") +
+                                     described(instance.kind));
+      json.skip_rest(instance);
+      continue;
+    }
     for (bool inside = json.first('}'); inside; inside = json.next('}')) {
       if (const Column *column = rows.column(json.name())) feature(json, rows, *column);
       else json.skip();
@@ -58,11 +66,11 @@ std::string unknown_member(std::string_view name) {
 }  // namespace
 
 Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
+  std::optional<AskedRows> rows;
   try {
     JsonReader json(body);
     if (json.value().kind != Json::object)
       throw Refused("malformed", R"(The body must be an object like {"instances": [{"feature": "value"}]})");
-    std::optional<AskedRows> rows;
     for (bool more = json.first('}'); more; more = json.next('}')) {
       const std::string_view name = json.name();
       if (name != "instances") {
@@ -78,7 +86,11 @@ Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
     if (!rows) throw Refused("malformed", R"(The body has no "instances": {"instances": [{"feature": "value"}]})");
     return rows->done();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("The body is no valid JSON: ") + error.what());
+    const Refused refused("malformed", std::string("The body is no valid JSON: ") + error.what());
+    throw rows ? rows->with(refused) : refused;
+  } catch (const Refused &refused) {
+    if (!rows) throw;
+    throw rows->with(refused);
   }
 }
 

@@ -130,10 +130,10 @@ class Source {
         [[fallthrough]];
       default: fits |= value.kind == Json::whole || value.kind == Json::natural; break;
     }
-    if (!fits)
-      rows.refuse("wrong_type", "input " + quoted(tensor_->name) + " is of the datatype " + datatype_of(tensor_->kind) +
-                                    ", but holds " + described(value.kind) + ", " + quoted(value.text));
-    rows.take(*column, value);
+    if (fits) return rows.take(*column, value);
+    rows.spoil();
+    rows.mistake("wrong_type", "input " + quoted(tensor_->name) + " is of the datatype " + datatype_of(tensor_->kind) +
+                                   ", but holds " + described(value.kind) + ", " + quoted(value.text));
   }
 
   const Tensor *tensor_;
@@ -150,20 +150,32 @@ Parsed Parser::parse_tensors(const Tensors &tensors, size_t most_rows) const {
   if (count > most_rows)
     throw Refused("too_large", std::to_string(count) + " rows, but at most " + std::to_string(most_rows) +
                                    " are taken; send them in several requests");
-  for (const Tensor &tensor : tensors.inputs) check(tensor, count);
   AskedRows rows(layout_, unused_, count, AskedRows::Form::tensors);
   std::vector<Source> sources;
   sources.reserve(tensors.inputs.size());
-  for (const Tensor &tensor : tensors.inputs)
+  bool readable = true;
+  for (const Tensor &tensor : tensors.inputs) {
     if (const Column *column = rows.column(tensor.name)) sources.emplace_back(tensor, *column);
+    try {
+      check(tensor, count);
+    } catch (const Refused &refused) {
+      readable = false;
+      rows.add({refused.reason, refused.what(), refused.name});
+    }
+  }
+  if (!readable) rows.check();
   // In the order of the slots, keys need not be sorted afterwards.
   std::sort(sources.begin(), sources.end(), [](const Source &a, const Source &b) { return a.column < b.column; });
-  for (size_t row = 0; row < count; ++row) {
-    rows.begin();
-    for (Source &source : sources) source.take(rows, row);
-    rows.finish();
+  try {
+    for (size_t row = 0; row < count; ++row) {
+      rows.begin();
+      for (Source &source : sources) source.take(rows, row);
+      rows.finish();
+    }
+    for (const Source &source : sources) source.end();
+  } catch (const Refused &refused) {
+    throw rows.with(refused);
   }
-  for (const Source &source : sources) source.end();
   return rows.done();
 }
 

@@ -48,6 +48,14 @@ bool Rows::fail(std::string_view what, std::string_view name, std::string_view e
   return fail(reason);
 }
 
+std::string Rows::forgiven() {
+  std::string reason = std::move(out_.errors.back().second);
+  out_.errors.pop_back();
+  --out_.bad;
+  bad_ = false;
+  return reason;
+}
+
 bool Rows::once(uint32_t bit, std::string_view what, const std::string &name) {
   if (seen_ & (1u << bit)) return fail(std::string(what) + " '" + name + "' is given more than once");
   seen_ |= 1u << bit;

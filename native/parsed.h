@@ -61,6 +61,7 @@ class Rows {
   bool fail(const std::string &reason);      // the row is bad; returns false
   bool fail(std::string_view what, std::string_view name, std::string_view expected, std::string_view got);
   bool bad() const { return bad_; }          // whether the row has failed, once it is finished
+  std::string forgiven();                    // why the row failed; more of its values may be handed over then
   Parsed done();
 
   // For a format with exactly one value per slot that fills in keys and dense numbers itself (Criteo).

@@ -15,12 +15,48 @@ AskedRows::AskedRows(const Layout &layout, const std::vector<std::string> &unuse
       seen_(layout.columns.size() + unused.size(), SIZE_MAX) {}
 
 std::string AskedRows::where() const {
-  if (form_ == Form::instances) return "instances[" + std::to_string(row_ - 1) + "]";
+  if (form_ != Form::tensors) return "instances[" + std::to_string(row_ - 1) + "]";
   return row_ ? "Row " + std::to_string(row_ - 1) + " of the inputs (the first is 0)" : "inputs";
 }
 
 void AskedRows::refuse(const char *reason, const std::string &what) const {
   throw Refused(reason, where() + ": " + what);
+}
+
+void AskedRows::mistake(const char *reason, const std::string &what, std::string_view name) {
+  if (form_ == Form::feasigns) throw Refused(reason, where() + ": " + what, name);
+  // A misspelt feature is in every row, as a rule; once is enough.
+  const auto same = [&](const Mistake &known) { return !name.empty() && known.name == name; };
+  if (std::any_of(mistakes_.begin(), mistakes_.end(), same)) return;
+  add({reason, where() + ": " + what, std::string(name)});
+}
+
+void AskedRows::add(Mistake mistake) {
+  mistakes_.push_back(std::move(mistake));
+  if (mistakes_.size() == kMostMistakes) {
+    Refused refused = all();
+    refused.stopped = true;
+    throw refused;
+  }
+}
+
+Refused AskedRows::all() {
+  const Mistake &first = mistakes_.front();
+  Refused refused(first.reason, first.message, first.name);
+  refused.further.assign(std::make_move_iterator(mistakes_.begin() + 1), std::make_move_iterator(mistakes_.end()));
+  mistakes_.clear();
+  return refused;
+}
+
+Refused AskedRows::with(const Refused &last) {
+  if (mistakes_.empty()) return last;
+  mistakes_.push_back({last.reason, last.what(), last.name});
+  return all();
+}
+
+void AskedRows::spoil(const char *reason) {
+  spoiled_ = true;
+  mistake(reason, rows_.forgiven());
 }
 
 const Column *AskedRows::find(std::string_view name, size_t at) {
@@ -30,11 +66,16 @@ const Column *AskedRows::find(std::string_view name, size_t at) {
     number = static_cast<size_t>(found - layout_.columns.data());
   } else {
     const auto unused = std::find(unused_.begin(), unused_.end(), name);
-    if (unused == unused_.end())
-      throw Refused("unknown_feature", where() + ": there is no feature " + quoted(name), name);
+    if (unused == unused_.end()) {
+      mistake("unknown_feature", "there is no feature " + quoted(name), name);
+      return nullptr;
+    }
     number = layout_.columns.size() + static_cast<size_t>(unused - unused_.begin());
   }
-  if (seen_[number] == row_) refuse("malformed", quoted(name) + " is given more than once");
+  if (seen_[number] == row_) {
+    mistake("malformed", quoted(name) + " is given more than once");
+    return nullptr;
+  }
   seen_[number] = row_;
   if (found && at < order_.size()) order_[at] = found;
   else if (found && at == order_.size()) order_.push_back(found);
@@ -51,16 +92,22 @@ void AskedRows::take(const Column &column, const JsonValue &value) {
     case Json::null: return;
     case Json::large:   // as a double, many of them would be one category
       if (categorical(column))
-        refuse("wrong_type", quoted(column.name) + " is a number of more than 64 bits, " + quoted(value.text) +
-                                 "; give it as a text");
+        break;
       return take(column, value.number);
+    default: break;
+  }
+  spoiled_ = true;
+  switch (value.kind) {
+    case Json::large:
+      return mistake("wrong_type", quoted(column.name) + " is a number of more than 64 bits, " + quoted(value.text) +
+                                       "; give it as a text");
     case Json::not_finite:
-      refuse("not_finite", quoted(column.name) + " must be a finite number, got " + quoted(value.text));
+      return mistake("not_finite", quoted(column.name) + " must be a finite number, got " + quoted(value.text));
     case Json::array:
-      refuse("wrong_shape", quoted(column.name) + " holds a list within a list; give its values in one list");
-    case Json::object:
-      refuse("wrong_type", quoted(column.name) + " must be a text, a number, a boolean, null or a list of these, " +
-                               "got an object");
+      return mistake("wrong_shape", quoted(column.name) + " holds a list within a list; give its values in one list");
+    default:
+      return mistake("wrong_type", quoted(column.name) + " must be a text, a number, a boolean, null or a list of " +
+                                       "these, got an object");
   }
 }
 
@@ -76,8 +123,6 @@ const char *AskedRows::reason_for(std::string_view text) {
   if (error == std::errc::invalid_argument || stop != text.data() + text.size()) return "wrong_type";
   return error == std::errc() ? reason_for(v) : "not_finite";
 }
-
-void AskedRows::refuse_taken(const char *reason) { refuse(reason, rows_.done().errors.back().second); }
 
 size_t count_braces(std::string_view body) {
   size_t count = 0, at = 0;

@@ -111,6 +111,9 @@ class Table {
   // Adds the rows of the buckets first <= b < last, which must be empty so far. All of it or, if it throws,
   // nothing.
   void load(const std::string &path, uint32_t first_bucket, uint32_t last_bucket);
+  // Gives rows that the table has the weights and state that they have in the file; keys, counts and who waits stay,
+  // and keys that only the file has get no row. If it throws, some rows have their new values.
+  void restore(const std::string &path, uint32_t first_bucket, uint32_t last_bucket);
   // The weights of the rows in these buckets, see docs/reference/dictionary-format.md. dtype: a DictionaryType.
   DictionaryFacts write_dictionary(const std::string &path, uint32_t dtype, uint32_t first_bucket,
                                    uint32_t last_bucket, int threads) const;

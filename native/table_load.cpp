@@ -40,19 +40,30 @@ std::pair<TableHeader, uint64_t> read_header(const File &file) {
 
 }  // namespace
 
-// Adds bucket by bucket; the gate is closed.
+// Reads bucket by bucket; the gate is closed.
 class TableReader {
  public:
   TableReader(Table &table, const File &file) : table_(table), file_(file) {}
 
-  void read(uint32_t first, uint32_t last) {
+  // Adds rows to buckets that are empty.
+  void load(uint32_t first, uint32_t last) {
+    read(first, last, /*adding=*/true);
+  }
+
+  // Changes rows that are there.
+  void restore(uint32_t first, uint32_t last) {
+    read(first, last, /*adding=*/false);
+  }
+
+ private:
+  void read(uint32_t first, uint32_t last, bool adding) {
     const auto [header, data] = read_header(file_);
     check_fit(header);
     const SectionPlan plan(header, data);
     if (plan.end != file_.size())
       throw TableFileError("the header promises " + std::to_string(plan.end) + " bytes but the file has " +
                            std::to_string(file_.size()));
-    check_empty(header, first, last);
+    if (adding) check_empty(header, first, last);
     std::vector<SectionReader> columns;
     for (int s = 0; s < kSections; ++s)
       columns.emplace_back(file_, plan.begin[s], s + 1 < kSections ? plan.begin[s + 1] : plan.end);
@@ -72,16 +83,15 @@ class TableReader {
         if (b < first) continue;
         if (checksum != header.checksums[b])
           throw TableFileError("bucket " + std::to_string(b) + ": checksum does not match");
-        add(b, pieces);
+        adding ? add(b, pieces) : change(b, pieces);
       }
     } catch (...) {
-      remove(header, first, last);
+      if (adding) remove(header, first, last);
       throw;
     }
     if (table_.step_ < header.step) table_.step_ = header.step;
   }
 
- private:
   void check_fit(const TableHeader &h) const {
     auto differs = [](const std::string &what, const std::string &file, const std::string &table) {
       throw TableFileError("was saved with " + what + " " + file + " but the table has " + what + " " + table +
@@ -141,6 +151,19 @@ class TableReader {
     }
   }
 
+  void change(uint32_t bucket, const std::string_view (&pieces)[kSections]) {
+    Stripe &stripe = table_.stripes_[bucket / kStripeBuckets];
+    const size_t dim = table_.layout_.dim, state = table_.layout_.state_width;
+    check_keys(pieces[kKeys], bucket);
+    for (size_t i = 0; i < pieces[kKeys].size() / 8; ++i) {
+      const uint32_t number = stripe.find(item<uint64_t>(pieces[kKeys], i));
+      if (number == kNoRow) continue;  // evicted since
+      RowHeader *row = stripe.rows[number];
+      std::memcpy(row->weights(), pieces[kWeights].data() + i * dim * 4, dim * 4);
+      if (state) std::memcpy(row->weights() + dim, pieces[kState].data() + i * state * 4, state * 4);
+    }
+  }
+
   // What a load that failed has added: all in the buckets it brings, since they were empty.
   void remove(const TableHeader &h, uint32_t first, uint32_t last) {
     auto stays = [&](uint64_t key) { return !brings(h, first, last, key); };
@@ -154,14 +177,33 @@ class TableReader {
   const File &file_;
 };
 
-void Table::load(const std::string &path, uint32_t first_bucket, uint32_t last_bucket) {
+namespace {
+
+void check_range(uint32_t first_bucket, uint32_t last_bucket) {
   if (first_bucket > last_bucket || last_bucket > kBuckets)
     throw std::invalid_argument("buckets must be 0 <= first <= last <= 4096 but got " + std::to_string(first_bucket) +
                                 " and " + std::to_string(last_bucket));
+}
+
+}  // namespace
+
+void Table::load(const std::string &path, uint32_t first_bucket, uint32_t last_bucket) {
+  check_range(first_bucket, last_bucket);
   std::unique_lock closed(gate_);
   try {
     const File file(path, O_RDONLY);
-    TableReader(*this, file).read(first_bucket, last_bucket);
+    TableReader(*this, file).load(first_bucket, last_bucket);
+  } catch (const TableFileError &error) {
+    throw TableFileError("table file " + path + ": " + error.what());
+  }
+}
+
+void Table::restore(const std::string &path, uint32_t first_bucket, uint32_t last_bucket) {
+  check_range(first_bucket, last_bucket);
+  std::unique_lock closed(gate_);
+  try {
+    const File file(path, O_RDONLY);
+    TableReader(*this, file).restore(first_bucket, last_bucket);
   } catch (const TableFileError &error) {
     throw TableFileError("table file " + path + ": " + error.what());
   }

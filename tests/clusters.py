@@ -19,7 +19,7 @@ from clickline.train import checkpoints
 from clickline.train.checkpoints import Checkpoint
 from processes import ENVIRONMENT, write_job
 
-PATIENCE = 100.0
+PATIENCE = 240.0
 """Seconds after which something that has not happened never will."""
 SLOTS = 26
 

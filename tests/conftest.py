@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from clickline.config import Job
 from delivery_summary import write_deliveries
@@ -21,6 +22,9 @@ from sharing import made_once
 # more than it saves, the more so if it spins while it waits. Jobs that say how many threads they want get them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Hypothesis fails an example that takes 200 ms, and a test whose examples are slow to draw: on a busy machine any may.
+settings.register_profile("clickline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("clickline")
 # Started in the background, or by nohup, these are ignored, and so would they be by every process that a test stops.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

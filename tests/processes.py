@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -29,19 +30,19 @@ def write_job(path: Path, settings: dict[str, object]) -> Path:
     return path
 
 
-def start(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
+def start(*arguments: str | Path, env: Mapping[str, str] = ENVIRONMENT, **options: object) -> subprocess.Popen[str]:
     """The command line, as a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "clickline", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env=env,
         **options,  # type: ignore[call-overload]
     )
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     process = start(*arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)

@@ -62,7 +62,7 @@ class UnreliableProxy:
     def _pump(self, source: socket.socket, sink: socket.socket, kind: str) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
-                fault = self._choose(kind)
+                fault = self._choose(kind, data)
                 if fault in ("drop", "cut_reply"):
                     break
                 if fault == "delay":
@@ -79,8 +79,9 @@ class UnreliableProxy:
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        source.close()  # else what its sender still sends is taken until the buffer is full, and never refused
 
-    def _choose(self, kind: str) -> str | None:
+    def _choose(self, kind: str, data: bytes) -> str | None:
         with self._lock:
             draw = self._random.random()
             for name, chance in vars(self._chances).items():

@@ -20,7 +20,7 @@ TOKEN = b"a secret of this job"
 HELLO, AUTH, WELCOME, REFUSE, CALL, PULL, PUSH, REPLY, ERROR, GET, BUSY = range(1, 12)
 
 
-def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:
+def until(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
     """Returns when the condition holds; fails if it does not in a time that is long for any machine."""
     end = time.monotonic() + seconds
     while not condition():

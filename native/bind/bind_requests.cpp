@@ -6,8 +6,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <string>
 
@@ -42,9 +42,27 @@ void translate(const std::exception_ptr &error, void *) {
   try {
     std::rethrow_exception(error);
   } catch (const Refused &refused) {
-    const nb::tuple args = nb::make_tuple(refused.reason, text_of(refused.what()), text_of(refused.name));
+    nb::list further;
+    for (const Mistake &one : refused.further)
+      further.append(nb::make_tuple(one.reason, text_of(one.message), text_of(one.name)));
+    const nb::tuple args = nb::make_tuple(refused.reason, text_of(refused.what()), text_of(refused.name),
+                                          nb::tuple(further), refused.stopped);
     PyErr_SetObject(refused_type, args.ptr());
   }
+}
+
+// Values that the rows lack, counted by column: one that is read as a slot and as a dense feature is one for a client.
+uint64_t missing_values(const Parsed &parsed, const Layout &layout) {
+  uint64_t missing = 0;
+  for (const Column &column : layout.columns) {
+    uint64_t most = 0;
+    for (const Use use : column.uses) {
+      if (use.purpose == Purpose::slot) most = std::max(most, parsed.missing_slots[use.index]);
+      if (use.purpose == Purpose::dense) most = std::max(most, parsed.missing_dense[use.index]);
+    }
+    missing += most;
+  }
+  return missing;
 }
 
 // rows, dense, keys, offsets or None, how many values were missing
@@ -59,10 +77,9 @@ nb::tuple rows_of(const Parser &parser, size_t size, Read read) {
   }
   Parsed &p = *parsed;
   const Layout &layout = parser.layout();
-  uint64_t missing = std::accumulate(p.missing_slots.begin(), p.missing_slots.end(), uint64_t{0});
-  missing = std::accumulate(p.missing_dense.begin(), p.missing_dense.end(), missing);
   nb::object offsets = nb::none();
   if (p.ragged) offsets = numpy_of(std::move(p.offsets), {p.n * layout.slots.size() + 1});
+  const uint64_t missing = missing_values(p, layout);
   return nb::make_tuple(p.n, numpy_of(std::move(p.dense), {p.n, size_t{layout.dense_width}}),
                         numpy_of(std::move(p.keys), {p.keys_count}), offsets, missing);
 }
@@ -225,7 +242,8 @@ nb::bytes json_floats(nb::handle array) {
 
 void bind_requests(nb::module_ &m) {
   nb::object type = nb::steal(PyErr_NewExceptionWithDoc(
-      "clickline._native.Refused", "A request that cannot be read. Arguments: reason, message, the unknown feature.",
+      "clickline._native.Refused", "A request that cannot be read. Arguments: reason, message, the unknown "
+      "feature, the same of further mistakes, whether there may be more.",
       PyExc_ValueError, nullptr));
   refused_type = type.ptr();
   m.attr("Refused") = type;

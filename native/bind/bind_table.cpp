@@ -238,6 +238,11 @@ void bind_table(nb::module_ &m) {
             t.load(path.string(), first, last);
           }, nb::arg("path"), nb::arg("first_bucket") = 0, nb::arg("last_bucket") = kBuckets,
           nb::call_guard<clickline::bind::NoGil>())
+      .def("restore", [](Table &t, const std::filesystem::path &path, uint32_t first, uint32_t last) {
+            t.restore(path.string(), first, last);
+          }, nb::arg("path"), nb::arg("first_bucket") = 0, nb::arg("last_bucket") = kBuckets,
+          nb::call_guard<clickline::bind::NoGil>(),
+          "Rows that the table has get the weights and state that they have in the file; keys and counts stay.")
       .def("write_dictionary", [](const Table &t, const std::filesystem::path &path, uint32_t dtype, uint32_t first,
                                   uint32_t last, int threads) {
             DictionaryFacts facts;

@@ -19,6 +19,7 @@ void bind_lane(nb::module_ &m);
 void bind_sequence(nb::module_ &m);
 void bind_dictionary(nb::module_ &m);
 void bind_cube(nb::module_ &m);
+void bind_serving(nb::module_ &m);
 
 NB_MODULE(_native, m) {
 #if defined(__x86_64__)
@@ -44,4 +45,5 @@ NB_MODULE(_native, m) {
   bind_sequence(m);
   bind_dictionary(m);
   bind_cube(m);
+  bind_serving(m);
 }

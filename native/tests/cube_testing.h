@@ -87,7 +87,7 @@ inline CubeService::Tables tables_of(uint64_t version, size_t count, uint32_t sh
 }
 
 inline std::unique_ptr<CubeServer> cube_server(uint64_t max_frame = uint64_t{1} << 20) {
-  return std::make_unique<CubeServer>(ServerConfig{"tcp:127.0.0.1:0", kCube, max_frame, 64, true}, echo);
+  return std::make_unique<CubeServer>(ServerConfig{"tcp:127.0.0.1:0", kCube, max_frame, 64, 64}, echo);
 }
 
 inline CubeClientConfig cube_of(std::vector<std::vector<std::string>> shards) {

@@ -61,7 +61,7 @@ std::vector<std::string> conversations() {
 
 struct Servers {
   Table table{table_config()};
-  WireServer wire{{"tcp:127.0.0.1:0", kServer, kLimit, 64, true}, echo};
+  WireServer wire{{"tcp:127.0.0.1:0", kServer, kLimit, 64, 64}, echo};
   std::unique_ptr<CubeServer> cube = cube_server(kLimit);
 
   Servers() {

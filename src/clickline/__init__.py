@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from clickline.config.reading import LoadedJob as LoadedJob
     from clickline.config.reading import read_job as read_job
     from clickline.data.readers import Reader as Reader
+    from clickline.data.readers import RowError as RowError
     from clickline.errors import CheckpointError as CheckpointError
     from clickline.errors import ClicklineError as ClicklineError
     from clickline.errors import DataError as DataError
@@ -36,6 +37,7 @@ _EXPORTS = {
     "read_job": "clickline.config.reading",
     "Model": "clickline.models.base",
     "Reader": "clickline.data.readers",
+    "RowError": "clickline.data.readers",
     "train_job": "clickline.launch.clusters",
     "Client": "clickline.serve.clients",
     "AsyncClient": "clickline.serve.async_clients",

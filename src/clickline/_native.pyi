@@ -111,6 +111,9 @@ class Table:
 
     def save(self, path: str | PathLike[str]) -> None: ...
     def load(self, path: str | PathLike[str], first_bucket: int = 0, last_bucket: int = 4096) -> None: ...
+    def restore(self, path: str | PathLike[str], first_bucket: int = 0, last_bucket: int = 4096) -> None:
+        """Rows that the table has get the weights and state that they have in the file; keys and counts stay."""
+
     def __len__(self) -> int: ...
     @property
     def step(self) -> int: ...
@@ -174,15 +177,16 @@ class Parser:
     def parse_tensors(self, tensors: Tensors, most_rows: int) -> Asked: ...
 
 # --- requests ---
-# rows, dense, keys, offsets, how many values were missing
+# rows, dense, keys, offsets, how many values of columns were missing
 Asked: TypeAlias = tuple[int, NDArray[np.float32], NDArray[np.uint64], NDArray[np.int64] | None, int]
 # name, datatype, shape, data, where each row's values start; serve/inference_v2.py has it as a Tensor
 TensorTuple: TypeAlias = tuple[str, str, Sequence[int], Bytes | Sequence[Any], Sequence[int] | None]
 
 class Refused(ValueError):
-    """A request that cannot be read. Arguments: reason, message, the unknown feature or an empty text."""
+    """A request that cannot be read. Arguments: reason, message, the unknown feature or an empty text; the same of
+    further mistakes; whether there may be more."""
 
-    args: tuple[str, str, str]
+    args: tuple[str, str, str, tuple[tuple[str, str, str], ...], bool]
 
 class Tensors:
     """Inputs of a request, which they keep alive."""
@@ -640,3 +644,23 @@ class CubeClient:
 
     def close(self) -> None:
         """Calls that are under way, and later ones, raise PeerError."""
+
+# --- serving ---
+class Histogram:
+    """Adds to numbers that somebody else keeps: one for each bucket, one for what is above, then the sum of all."""
+
+    def __init__(self, numbers: memoryview[float], bounds: Sequence[float]) -> None: ...
+    def add(self, values: NDArray[np.float32]) -> None: ...
+
+class RowCache:
+    """Rows of one table of one version, in at most so many bytes. Any thread may call it."""
+
+    def __init__(self, *, bytes: int, dim: int) -> None: ...
+    capacity: int
+    def __len__(self) -> int: ...
+    def lookup(
+        self, keys: NDArray[np.uint64], rows: NDArray[np.float32], missing: NDArray[np.uint8]
+    ) -> NDArray[np.int64]:
+        """Fills in the rows of known keys, and whether the version has none; gives back the places of the others."""
+
+    def insert(self, keys: NDArray[np.uint64], rows: NDArray[np.float32], missing: NDArray[np.uint8]) -> None: ...

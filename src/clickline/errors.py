@@ -17,16 +17,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
-class ClicklineError(Exception):
-    """Base of all errors a user can act on; `exit_code` is what the command line exits with."""
-
-    exit_code = 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """The error for programs: what `--json` prints."""
-        return {"type": type(self).__name__, "message": str(self), "exit_code": self.exit_code}
-
-
 @dataclass(frozen=True, slots=True)
 class JobProblem:
     """One thing that is wrong in a job, and where."""
@@ -46,14 +36,26 @@ class JobProblem:
         return f"{where}: {self.message}" if where else self.message
 
 
-class JobError(ClicklineError):
-    """`errors` holds every problem found, where there is more to say than the message."""
+class ClicklineError(Exception):
+    """Base of all errors a user can act on; `exit_code` is what the command line exits with.
 
-    exit_code = 3
+    `errors` holds every problem found in a job, where there is more to say than the message.
+    """
 
-    def __init__(self, message: str, *, errors: Sequence[JobProblem] = ()) -> None:
-        super().__init__(message)
+    exit_code = 1
+
+    def __init__(self, *args: object, errors: Sequence[JobProblem] = ()) -> None:
+        super().__init__(*args)
         self.errors = list(errors)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error for programs: what `--json` prints."""
+        facts = {"type": type(self).__name__, "message": str(self), "exit_code": self.exit_code}
+        return facts | ({"errors": [asdict(problem) for problem in self.errors]} if self.errors else {})
+
+
+class JobError(ClicklineError):
+    exit_code = 3
 
     def as_dict(self) -> dict[str, Any]:
         return super().as_dict() | {"errors": [asdict(problem) for problem in self.errors]}

@@ -77,3 +77,29 @@ def test_a_message_cut_short_anywhere_is_refused(data: st.DataObject) -> None:
     whole = sent({"n": 1}, {"rows": np.ones((3, 3), np.float32)})
     with pytest.raises(PeerError):
         unpack(whole[: data.draw(st.integers(0, len(whole) - 5))])
+
+
+@pytest.mark.parametrize(("wire", "error"), [("fp16", 2**-11), ("bf16", 2**-8)])
+@pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_numbers_of_any_size_keep_their_digits_in_sixteen_bits(wire: str, error: float, size: float) -> None:
+    values = (np.random.default_rng(1).uniform(0.5, 1.0, (50, 3)) * size).astype(np.float32)
+    body = b"".join(bytes(part) for part in pack({}, {"v": values, "w": values}, wire=wire, halved=("v",)))
+    found = unpack(body)[1]
+    assert found["v"].dtype == found["w"].dtype == np.float32
+    np.testing.assert_array_equal(found["w"], values)
+    np.testing.assert_allclose(found["v"], values, rtol=error)
+    assert len(sent({}, {"v": values, "w": values})) - len(body) > 50 * 3 * 2 - 100
+
+
+@pytest.mark.parametrize("wire", ["fp16", "bf16"])
+@pytest.mark.parametrize("values", [[], [0.0, 0.0], [np.inf, 1.0], [np.nan, 1.0]])
+def test_what_has_no_size_comes_out_as_it_went_in(wire: str, values: list[float]) -> None:
+    array = np.array(values, np.float32)
+    body = b"".join(bytes(part) for part in pack({}, {"v": array}, wire=wire, halved=("v",)))
+    np.testing.assert_array_equal(unpack(body)[1]["v"], array)
+
+
+@pytest.mark.parametrize("scale", [[], [0], [-1.0], ["x"], [float("nan")], [1.0, 2.0]])
+def test_a_scale_that_is_none_is_refused(scale: list[Any]) -> None:
+    with pytest.raises(PeerError, match="cannot be read"):
+        unpack(message([["a", "bf16", [4], *scale]], bytes(8)))

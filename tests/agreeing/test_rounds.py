@@ -72,3 +72,23 @@ def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
     assert table.step == 1
     step.abandon()
     assert not step.has_applied(0, generation=1)
+
+
+def test_a_dense_step_is_by_the_mean_over_rows_not_over_trainers() -> None:
+    """A trainer with a batch of 3 rows counts three times as much as one with a single row."""
+    block = Block(torch.zeros(4), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
+    step = Rounds([], block, generation=1)
+    step.begin([0, 1])
+    shares = {0: (1.0, np.full(4, 8.0, np.float32)), 1: (3.0, np.full(4, 4.0, np.float32))}
+
+    def contribute(rank: int) -> None:
+        weight, dense = shares[rank]
+        facts = {"generation": 1, "rank": rank, "step": 0, "weight": weight, "tick": 0}
+        assert step.contribute(facts, share([], dense))
+
+    threads = [threading.Thread(target=contribute, args=(rank,)) for rank in shares]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert block.values.tolist() == [-5.0] * 4  # (1 · 8 + 3 · 4) / 4

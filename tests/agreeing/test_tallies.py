@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clickline.config.metrics import MetricSettings
 from clickline.train.cluster.tallies import Intervals, Scores
+from clickline.train.metric_set import MetricSet
 from clickline.train.metrics import measure
 
 
@@ -25,7 +27,7 @@ def report(draw: np.random.Generator, steps: list[int], size: int = 20) -> dict[
 def test_a_line_is_exact_over_the_rows_of_all_trainers() -> None:
     draw = np.random.default_rng(1)
     reports = [report(draw, [0, 1, 2]), report(draw, [0, 1])]
-    intervals = Intervals(every=5, lockstep=False)
+    intervals = Intervals(every=5, lockstep=False, metrics=MetricSettings(), labels=2)
     for one in reports:
         assert intervals.due(reached=0, trainers=2) is None
         intervals.add(one)
@@ -41,7 +43,7 @@ def test_a_line_is_exact_over_the_rows_of_all_trainers() -> None:
 def test_in_lockstep_a_line_holds_just_its_steps_and_a_steps_loss_is_over_all_its_rows() -> None:
     draw = np.random.default_rng(2)
     first, second = report(draw, [0, 1, 2, 3]), report(draw, [0, 1, 2, 3], size=60)
-    intervals = Intervals(every=2, lockstep=True)
+    intervals = Intervals(every=2, lockstep=True, metrics=MetricSettings(), labels=2)
     intervals.add(first)
     assert intervals.due(reached=-1, trainers=2) is None
     intervals.add(second)
@@ -62,5 +64,5 @@ def test_a_piece_that_is_predicted_twice_counts_once() -> None:
         part = slice(30 * piece, 30 * piece + 30)
         scores.add(piece, {"logits": logits[part], "labels": labels[part]})
     assert scores.rows == 90
-    assert scores.figures(["label"])["auc"] == measure(logits[:, 0], labels[:, 0]).auc
-    assert Scores().figures(["label"]) == {"rows": 0}
+    assert scores.figures(["label"], MetricSet())["auc"] == measure(logits[:, 0], labels[:, 0]).auc
+    assert Scores().figures(["label"], MetricSet()) == {"rows": 0}

@@ -12,6 +12,7 @@ import numpy as np
 
 from clickline.data.batch import Batch
 from clickline.serve.inference_v2 import Tensor
+from clickline.serve.request_series import series_of
 from clickline.serve.requests import Answer, Question, refuse
 
 LAYOUTS = {
@@ -75,7 +76,8 @@ class AskedDouble:
         schema = SimpleNamespace(format="criteo", labels=("label",), slots=(_named("C1"),), dense=(_named("I1"),))
         loaded = SimpleNamespace(reader=self.reader, version=self.version, schema=schema)
         served = SimpleNamespace(status=lambda: {"versions": [6, 7]})
-        return SimpleNamespace(loaded=loaded, model="ctr", tag="b" if key is not None else "", served=served)
+        tag = "b" if key is not None else ""
+        return SimpleNamespace(loaded=loaded, model="ctr", tag=tag, served=served, series=series_of("ctr", tag))
 
     def ask(self, chosen: Any, question: Question, timeout: float | None = None, *, again: Any = None) -> Answer:
         self.timeouts.append(timeout)

@@ -34,11 +34,10 @@ def test_the_time_that_the_server_names_is_waited(double: PredictorDouble, call:
 
 def test_a_time_that_is_too_long_is_not_waited(double: PredictorDouble, call: Call) -> None:
     double.script.append(refuse(503, "draining", Retry_After="60"))
-    began = time.monotonic()
     with pytest.raises(RequestError, match="no: draining") as caught:
         call(double.url, "predict", {"I1": 3})
     assert caught.value.retry_after == 60.0
-    assert time.monotonic() - began < 4
+    assert predictions(double) == 1
 
 
 def test_after_so_many_tries_the_refusal_is_the_answer(double: PredictorDouble, call: Call) -> None:
@@ -93,10 +92,9 @@ def test_nobody_there_says_so(call: Call) -> None:
 
 def test_the_timeout_is_for_all_tries_together(double: PredictorDouble, call: Call) -> None:
     double.script.extend([wait(4.0)] * 3)
-    began = time.monotonic()
     with pytest.raises(PeerError, match=r"no answer within 0\.2 s"):
         call(double.url, "predict", {"I1": 3}, options={"timeout": 0.2})
-    assert time.monotonic() - began < 3
+    assert predictions(double) <= 1  # there was no time for another
 
 
 @pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1.0}, {"retries": -1}])

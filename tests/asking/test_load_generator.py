@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from itertools import islice
 from typing import Any
 
@@ -16,6 +15,7 @@ from clickline.serve.asking import address_of
 from clickline.serve.benching import measure
 from clickline.serve.load import Load
 from clickline.serve.sampling import sample_rows
+from wire_peers import until
 
 ROWS = sample_rows(METADATA, 50)
 
@@ -127,12 +127,11 @@ def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: Pr
     found: dict[str, Any] = {}
 
     def run() -> None:
-        found.update(measure(address_of(double.url), ROWS, Load(connections=2, seconds=1.5), model="ctr")[0])
+        found.update(measure(address_of(double.url), ROWS, Load(connections=2, seconds=4), model="ctr")[0])
 
     thread = threading.Thread(target=run)
     thread.start()
-    while len(double.asked) < 50:
-        time.sleep(0.001)
+    until(lambda: len(double.asked) >= 20)
     double.stop()
     second = PredictorDouble(port)
     thread.join()

@@ -39,7 +39,11 @@ def test_absent_slots_are_filled_with_zero(api: ElasticCTRAPI, double: Predictor
 
 def test_instances_stay_until_they_are_cleared(api: ElasticCTRAPI, double: PredictorDouble) -> None:
     api.add_slot(api.add_instance(), "0", [1])
-    assert api.inference() == api.inference()
+    first = api.inference()
+    asked = slots(double)
+    assert asked == [{"0": [1], "1": [0], "2": [0]}]
+    assert api.inference() == first
+    assert slots(double) == asked
     api.clear()
     api.add_slot(api.add_instance(), "0", [2])
     api.inference()

@@ -11,6 +11,8 @@ from predictor_double import PredictorDouble, refuse
 from typer.testing import CliRunner, Result
 
 from clickline.cli import app
+from clickline.cli.asked import DEFAULT_URL, predictor_url
+from clickline.launch.suite_states import claimed, write_suite
 
 Ask = Callable[..., Result]
 CRITEO = "\t".join(["1", "3", *[""] * 12, "68fd1e64", *[""] * 25])
@@ -49,6 +51,7 @@ def test_rows_as_json(double: PredictorDouble, ask: Ask) -> None:
 
 FILES = {
     "json": ('{"I1": 3, "C1": "68fd1e64"}\n\n{"I1": 4}\n', [{"I1": 3, "C1": "68fd1e64"}, {"I1": 4}]),
+    "json log": ('{"I1": 3, "label": 0, "seen": 9}\n{"I1": 4, "seen": 8}\n', [{"I1": 3}, {"I1": 4}]),
     "criteo": (f"{CRITEO}\n{CRITEO[2:]}\r\n", [{"I1": "3", "C1": "68fd1e64"}] * 2),
     "csv": ('label,I1,C1,other\n0,3,"a,b",z\n1,,c,z\n', [{"I1": "3", "C1": "a,b"}, {"C1": "c"}]),
     "slots": (
@@ -66,9 +69,18 @@ def test_a_file_is_taken_apart_by_column(
 ) -> None:
     text, rows = FILES[form]
     (tmp_path / "rows").write_text(text, encoding="utf-8", newline="")
-    result = ask("--file", str(tmp_path / "rows"), "--json", *(["--format", form] if named else []))
+    how = ["--format", form.partition(" ")[0]] if named else []
+    result = ask("--file", str(tmp_path / "rows"), "--json", *how)
     assert result.exit_code == 0, result.output
     assert sent(double) == rows
+
+
+def test_a_column_that_is_left_out_is_told_once_with_what_may_be_meant(double: PredictorDouble, ask: Ask) -> None:
+    result = ask("--json", stdin='{"I1": 3, "tag": "a", "seen": 1}\n{"I1": 4, "tag": "b"}\n')
+    assert result.exit_code == 0, result.output
+    assert sent(double) == [{"I1": 3}, {"I1": 4}]
+    assert result.stderr.count("column 'tag' is left out: the model does not read it; did you mean tags?") == 1
+    assert result.stderr.count("column 'seen' is left out: the model does not read it") == 1
 
 
 def test_standard_input_is_the_same_as_a_file(double: PredictorDouble, ask: Ask) -> None:
@@ -138,3 +150,31 @@ def test_nobody_there_is_exit_code_7() -> None:
     result = CliRunner().invoke(app, ["predict", "I1=3", "--url", gone.url])
     assert result.exit_code == 7
     assert "cannot be reached" in result.stderr
+
+
+@pytest.mark.parametrize("state", ["runs", "elsewhere"])
+def test_without_an_address_the_suite_that_is_up_is_asked(
+    state: str, double: PredictorDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = [] if state == "runs" else ["--state", state]
+    with claimed(Path(state)):
+        write_suite(Path(state), {"http": double.url, "phase": "serving", "components": []})
+        result = CliRunner().invoke(app, ["predict", "I1=3", *named])
+        measured = CliRunner().invoke(app, ["bench", "serve", "--requests", "1", "--json", *named])
+    assert result.exit_code == 0, result.output
+    assert sent(double)[0] == {"I1": "3"}
+    assert measured.exit_code == 0, measured.output
+    assert json.loads(measured.stdout)["requests"] == 1
+
+
+def test_what_a_killed_suite_has_left_is_not_asked(tmp_path: Path) -> None:
+    assert predictor_url(None, tmp_path / "none") == DEFAULT_URL
+    with claimed(tmp_path):
+        write_suite(tmp_path, {"phase": "training"})
+        assert predictor_url(None, tmp_path) == DEFAULT_URL
+        write_suite(tmp_path, {"http": "http://127.0.0.1:1", "phase": "serving"})
+        assert predictor_url(None, tmp_path) == "http://127.0.0.1:1"
+        assert predictor_url("http://10.0.0.5:8010", tmp_path) == "http://10.0.0.5:8010"
+    write_suite(tmp_path, {"http": "http://127.0.0.1:1", "phase": "serving"})
+    assert predictor_url(None, tmp_path) == DEFAULT_URL

@@ -12,7 +12,8 @@ from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.tables import owned_buckets
 from clickline.train.collective.owned import shares
-from clickline.train.collective.reading import Progress, Turn, empty_batch, full_batches
+from clickline.train.collective.reading import empty_batch, full_batches
+from clickline.train.piece_progress import PieceProgress, Turn
 
 
 def test_every_key_has_one_owner_and_owners_have_slices():
@@ -56,16 +57,16 @@ def test_batches_are_full_whatever_the_pieces_are():
 
 def test_progress_of_all_ranks_is_one():
     own = {0: [0, 2, 4], 1: [1, 3, 5]}
-    ranks = [Progress(piece_bytes=10, trainers=2, pieces=6) for _ in own]
+    ranks = [PieceProgress(piece_bytes=10, trainers=2, pieces=6) for _ in own]
     ranks[0].heed(Turn(200, 2, 30), own=own[0])
     ranks[1].heed(Turn(200, 1, 50), own=own[1])
-    whole = Progress(piece_bytes=10, trainers=2, pieces=6)
+    whole = PieceProgress(piece_bytes=10, trainers=2, pieces=6)
     for rank in ranks:
-        whole.join(Progress.from_dict(json.loads(json.dumps(rank.to_dict()))))
+        whole.join(PieceProgress.from_dict(json.loads(json.dumps(rank.to_dict()))))
     assert whole.finished == {0}
     assert whole.begun == {1: 50, 2: 30}
     # Three ranks go on from there; one of them is through with what it has.
-    after = Progress.from_dict(whole.to_dict())
+    after = PieceProgress.from_dict(whole.to_dict())
     after.heed(Turn(100, None), own=[2, 5])
     whole.join(after)
     assert whole.finished == {0, 2, 5}

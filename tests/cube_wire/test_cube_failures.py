@@ -124,7 +124,7 @@ def test_hedging_gets_around_a_stopped_replica(tmp_path: Path, spawn: Spawn, con
         got = client.get("user", KEYS)
         assert got.code == 0
         np.testing.assert_array_equal(floats(got.values)[:, 1], KEYS)
-    assert time.monotonic() - began < 10  # far from the timeout
+    assert time.monotonic() - began < 30  # not one of them waited for the timeout
     assert client.counts()["hedges_won"] >= 1
     servers[0][0].resume()
     for _ in range(50):  # late answers come now, and are not taken for those of these
@@ -134,7 +134,7 @@ def test_hedging_gets_around_a_stopped_replica(tmp_path: Path, spawn: Spawn, con
 
 def test_a_timeout_is_tried_on_another_replica(tmp_path: Path, spawn: Spawn, connect: Connect) -> None:
     servers = cluster(spawn, tmp_path, shards=1, replicas=2)
-    client = connect(addresses(servers), timeout=0.1)
+    client = connect(addresses(servers), timeout=0.5)
     servers[0][0].stop()
     for _ in range(6):
         assert client.get("user", KEYS).code == 0

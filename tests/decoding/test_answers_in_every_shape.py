@@ -11,6 +11,7 @@ from request_bodies import schema_of
 
 from clickline.serve import inference_v2, older_shapes, plain
 from clickline.serve.inference_v2 import decode, encode, model_metadata
+from clickline.serve.messages import error_response
 from clickline.serve.reading import sticky_key
 from clickline.serve.requests import Answer, refuse
 
@@ -102,7 +103,7 @@ def test_general_answers():
 
 
 def test_errors_say_what_and_why():
-    body = json.loads(plain.encode_error(refuse("not_finite", 'a "quoted" thing')))
+    body = json.loads(error_response(refuse("not_finite", 'a "quoted" thing')).body)
     assert body == {"error": 'a "quoted" thing', "reason": "not_finite"}
 
 

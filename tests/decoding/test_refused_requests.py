@@ -66,6 +66,42 @@ def test_json(body, reason, message):
     assert error.status == (413 if reason == "too_large" else 400)
 
 
+def test_all_mistakes_of_a_request_are_told_at_once():
+    rows = [
+        {"usr": 1, "user": {"a": [1]}, "price": "cheap"},
+        {"usr": 2, "vector": [1]},
+        {"user": "a", "vector": [1, 2]},
+        {"user": [["x"], "y"], "vector": [1, "x", 2], "usr": 3},
+        7,
+    ]
+    error = refused(READER.from_json, body_of(rows), most_rows=5)
+    assert [(reason, message.partition(",")[0]) for reason, message in error.mistakes] == [
+        ("unknown_feature", "instances[0]: there is no feature 'usr'; did you mean user?"),
+        ("wrong_type", "instances[0]: 'user' must be a text"),
+        ("wrong_type", "instances[0]: slot 'price' must be a finite number (bucket: log)"),
+        ("wrong_shape", "instances[1]: dense feature 'vector' needs 2 numbers"),
+        ("wrong_shape", "instances[3]: 'user' holds a list within a list; give its values in one list"),
+        ("wrong_type", "instances[3]: dense feature 'vector' must be a finite number"),
+        ("wrong_type", "instances[4]: an instance must be an object of features and values"),
+    ]
+    assert (error.reason, error.status) == ("unknown_feature", 400)
+    assert str(error).startswith("7 mistakes: (1) instances[0]: there is no feature 'usr'")
+
+
+def test_what_ends_the_reading_is_told_after_the_mistakes_before_it():
+    error = refused(READER.from_json, b'{"instances": [{"usr": 1}, {"user": x}]}', most_rows=3)
+    assert [reason for reason, _ in error.mistakes] == ["unknown_feature", "malformed"]
+    error = refused(READER.from_json, body_of([{"usr": 1}] * 4), most_rows=3)
+    assert [reason for reason, _ in error.mistakes] == ["unknown_feature", "too_large"]
+    assert error.status == 400
+
+
+def test_a_request_full_of_mistakes_is_not_read_to_its_end():
+    error = refused(READER.from_json, body_of([{"price": "x"}] * 100)[:-2], most_rows=100)
+    assert [message[:12] for _, message in error.mistakes] == [f"instances[{n}]" for n in range(10)]
+    assert str(error).startswith("10 mistakes, and the rest was not looked at: (1) ")
+
+
 def test_one_bad_row_refuses_all_of_them():
     rows = [{"user": "a", "price": 1}] * 3
     assert len(READER.from_json(body_of(rows), most_rows=3).batch) == 3
@@ -125,6 +161,20 @@ def test_tensors(tensors, reason, message):
     error = refused(READER.from_tensors, tensors, most_rows=3)
     assert error.reason == reason
     assert message in str(error)
+
+
+def test_all_mistakes_of_tensors_are_told_at_once():
+    tensors = [
+        Tensor("usr", "INT64", [2], [1, 2]),
+        Tensor("price", "BYTES", [2], [b"1", b"x"]),
+        Tensor("vector", "FP32", [2, 2], [1, float("inf"), 3, 4]),
+        Tensor("user", "INT64", [2], ["1", 2]),
+    ]
+    error = refused(READER.from_tensors, tensors, most_rows=3)
+    assert [reason for reason, _ in error.mistakes] == ["unknown_feature", "wrong_type", "not_finite", "wrong_type"]
+    sizes = [Tensor("usr", "INT64", [2], [1, 2]), Tensor("user", "INT64", [3], [1]), Tensor("price", "INT64", [2], [1])]
+    error = refused(READER.from_tensors, sizes, most_rows=3)
+    assert [reason for reason, _ in error.mistakes] == ["unknown_feature", "wrong_shape", "wrong_shape"]
 
 
 def test_binary_requests():

@@ -29,6 +29,7 @@ from clickline.data.arrow import parse_table
 from clickline.data.schema import INTEGERS
 from clickline.serve.inference_v2 import Tensor, decode
 from clickline.serve.reading import FeatureReader
+from clickline.serve.requests import RequestError
 
 CRITEO = schema_of("criteo")
 
@@ -50,6 +51,17 @@ def test_criteo_rows(integers):
     random.Random(1).shuffle(tensors)
     body, length = infer_body(tensors)
     assert_same_rows(reader.from_tensors(decode(body, length).inputs, most_rows=100), expected)
+
+
+@pytest.mark.parametrize("integers", ["dense", "slots", "both"])
+def test_missing_values_are_counted_by_column(integers):
+    """An integer that is read as a slot and as a dense feature is one column, which a request has or lacks."""
+    reader = FeatureReader(schema_of("criteo", integers=integers))
+    assert reader.from_json(body_of([{"C1": "68fd1e64", "I1": 3}]), most_rows=1).missing == 37
+    rows = criteo_rows(100)
+    lacking = sum(value is None for row in rows for value in row.values())
+    assert reader.from_json(body_of(rows), most_rows=100).missing == lacking
+    assert reader.from_tensors(text_tensors(rows, reader.columns), most_rows=100).missing == lacking
 
 
 def test_numbers_in_every_datatype():
@@ -184,6 +196,15 @@ def test_columns_of_a_log_that_are_not_used_may_be_sent():
     assert question.batch.keys.shape == (3,)
     question = reader.from_tensors([Tensor("C2", "INT64", [1], [5]), Tensor("C1", "BYTES", [1], [b"x"])], most_rows=1)
     assert question.missing == 1
+
+
+def test_a_column_that_the_version_knows_of_the_log_is_passed_over():
+    schema = schema_of("csv", slots=["user"], labels=["click"])
+    reader = FeatureReader(schema, unread=["seen", "page"])
+    row = {"user": "a", "click": 1, "seen": {"any": ["thing"]}, "page": 7}
+    assert reader.from_json(body_of([row, {"user": "a"}]), most_rows=2).missing == 0
+    with pytest.raises(RequestError, match="there is no feature 'sen'"):
+        reader.from_json(body_of([{"user": "a", "sen": 1}]), most_rows=1)
 
 
 def test_one_column_may_be_several_features():

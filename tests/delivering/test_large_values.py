@@ -1,4 +1,4 @@
-"""Values of 2 KiB and 64 KiB, and of both sizes, delivered by an agent and read by the client and by HTTP."""
+"""Values of 4 KiB and 64 KiB, and of both sizes, delivered by an agent and read by the client and by HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def value_of(key: int, size: int) -> bytes:
     return np.random.default_rng(key).bytes(size)
 
 
-@pytest.mark.parametrize("sizes", [(2048,), (65536,), (2048, 65536)], ids=["2 KiB", "64 KiB", "both"])
+@pytest.mark.parametrize("sizes", [(4096,), (65536,), (4096, 65536)], ids=["4 KiB", "64 KiB", "both"])
 def test_large_values_are_read_as_they_were_built(shard: OneShard, tmp_path: Path, sizes: tuple[int, ...]) -> None:
     values = [value_of(int(key), sizes[n % len(sizes)]) for n, key in enumerate(KEYS)]
     delivered(shard, tmp_path, values)

@@ -152,6 +152,31 @@ def test_seek(shard: OneShard) -> None:
         assert np.array_equal(np.array(struct.unpack("<4f", base64.b64decode(value["value"])), np.float32), row)
 
 
+def sought(shard: OneShard, key: int) -> tuple[int, float | None]:
+    """The version that `seek` names, and the first number of the row it gives; None: it has no such key."""
+    request = {"keys": [key], "version_required": True}
+    answer = httpx.post(f"{shard.cube.web.address}/DictService/seek", json=request, trust_env=False).json()
+    (value,) = answer["values"]
+    row = struct.unpack("<4f", base64.b64decode(value["value"])) if value["status"] == 0 else (None,)
+    return int(answer["version"]), row[0]
+
+
+def test_seek_gives_rows_of_the_version_that_it_names(shard: OneShard) -> None:
+    one, other = shard.store.base(keys_from(1, 50)), shard.store.base(keys_from(5, 100))
+    rows = {version: float(rows_of(keys_from(7, 8), version)[0, 0]) for version in (one, other)}
+    shard.deliver(one)
+    assert [sought(shard, key) for key in (7, 2)] == [
+        (one, rows[one]),
+        (one, float(rows_of(keys_from(2, 3), one)[0, 0])),
+    ]
+    shard.deliver(other)
+    assert [sought(shard, key) for key in (7, 2)] == [(other, rows[other]), (other, None)]
+    assert shard.command("rollback", one) == DONE
+    assert sought(shard, 7) == (one, rows[one])
+    shard.restart_cube()
+    assert sought(shard, 7) == (one, rows[one])
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[1]", b'{"keys": 1}', b'{"keys": [-1]}', b'{"keys": [1.5]}', b'{"keys": ["x"]}', b'{"keys": [true]}',

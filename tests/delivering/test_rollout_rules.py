@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from clickline.cube.configuring import plan_of, read_transfer
 from clickline.cube.deployments import Deployment, Ledger
 from clickline.cube.instances import Instance, Replica
 from clickline.cube.older_sources import chain_of
 from clickline.cube.rollouts import Answer, judge
 from clickline.cube.sources import Step
+from clickline.cube.transfer_settings import plan_of, read_transfer
 from clickline.errors import JobError, VersionError
 from clickline.publish.older.donefiles import Product
 
@@ -135,3 +135,38 @@ def test_a_wrong_yaml_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.yaml").write_text(text)
     with pytest.raises(JobError, match=r"t\.yaml"):
         read_transfer(tmp_path / "t.yaml")
+
+
+def test_all_mistakes_of_a_yaml_are_named_with_their_lines(tmp_path: Path) -> None:
+    text = """dict_name: ../ctr
+donefile_address: versions
+output_adress: /builds
+tmp_address: /tmp
+shards:
+  - - {agent: "http://[", cube: "tcp:a:1"}
+    - {agent: "a:1", cub: "tcp:b:1"}
+mode: base_deltas
+keep: 0
+"""
+    (tmp_path / "t.yaml").write_text(text)
+    with pytest.raises(JobError) as failure:
+        read_transfer(tmp_path / "t.yaml")
+    assert [(one.key, one.line) for one in failure.value.errors] == [
+        ("dict_name", 1),
+        ("output_address", 1),
+        ("output_adress", 3),
+        ("shards[0][0].agent", 6),
+        ("shards[0][1].cube", 7),
+        ("shards[0][1].cub", 7),
+        ("mode", 8),
+        ("keep", 9),
+    ]
+    assert "did you mean output_address?" in str(failure.value)
+
+
+def test_a_yaml_is_read_as_every_other_one(tmp_path: Path) -> None:
+    """By YAML 1.2: `no` is a word, and a deployment may be called so."""
+    text = "dict_name: no\ndonefile_address: v\noutput_address: o\ntmp_address: t\ninterval: 1e1\n"
+    (tmp_path / "t.yaml").write_text(text + "shards: [[{agent: a, cube: 'tcp:a:1'}]]")
+    keys = read_transfer(tmp_path / "t.yaml")
+    assert (keys.dict_name, keys.interval) == ("no", 10.0)

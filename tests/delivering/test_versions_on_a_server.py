@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,6 +85,37 @@ def test_switch_numbers_grow(shard: OneShard) -> None:
     shard.cube.switch(other, 8)
     assert shard.cube.rollback() == one
     assert shard.cube.native.current() == (one, 9)
+
+
+class NotesAtSwitches:
+    """Stands before the server's versions and reads, at each switch, what a restart would find noted."""
+
+    def __init__(self, shard: OneShard) -> None:
+        self._native, self._file = shard.cube.shelf._native, shard.deploy / "state.json"
+        self.noted: list[tuple[int, int]] = []
+        shard.cube.shelf._native = self
+
+    def switch(self, version: int, number: int) -> None:
+        facts = json.loads(self._file.read_bytes())
+        self.noted.append((facts["current"], facts["number"]))
+        self._native.switch(version, number)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+
+def test_a_switch_is_noted_before_anybody_can_read_of_it(shard: OneShard) -> None:
+    """Else a server that dies in between would come back with the version before, which readers have left."""
+    one, other = shard.store.base(keys_from(1, 10)), shard.store.base(keys_from(1, 20))
+    for version in (one, other):
+        shard.command("download", version)
+        shard.command("reload", version)
+    at_switches = NotesAtSwitches(shard)
+    shard.cube.switch(one, 3)
+    shard.cube.switch(other, 4)
+    shard.cube.rollback()
+    assert at_switches.noted == [(one, 3), (other, 4), (one, 5)]
+    assert shard.cube.native.current() == (one, 5)
 
 
 def test_a_gap_in_a_chain_is_named(shard: OneShard) -> None:

@@ -18,7 +18,7 @@ TOLERANCE = 1e-4
 
 def losses(directory: Path) -> list[tuple[int, float]]:
     lines = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
-    return [(line["step"], line["loss"]) for line in lines if line["kind"] == "train"]
+    return [(line["step"], line["logloss"]) for line in lines if line["kind"] == "train"]
 
 
 def test_two_trainers_of_batch_b_are_one_process_of_batch_2b(criteo, tmp_path, launch):

@@ -21,7 +21,7 @@ JOBS = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 def test_every_job_of_the_page_is_valid(tmp_path: Path, text: str) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(text, encoding="utf-8")
-    result = CliRunner().invoke(app, ["validate", str(file)])
+    result = CliRunner().invoke(app, ["validate", str(file), "--without-files"])
     assert result.exit_code == 0, result.output
 
 

@@ -33,11 +33,13 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_reader_and_model_of_your_own_train_from_the_command_line(outside: Path) -> None:
-    done = run("train", "job.yaml", "--set", "data.test=clicks.txt", "--set", "train.epochs=3", "--json")
+def test_reader_model_and_metric_of_your_own_train_from_the_command_line(outside: Path) -> None:
+    changes = ("data.test=clicks.txt", "train.epochs=3", "metrics.own=[figures.py:brier]")
+    done = run("train", "job.yaml", *(part for change in changes for part in ("--set", change)), "--json")
     assert done.returncode == 0, done.stderr
     auc = float(re.search(r'"auc": ([0-9.]+)', done.stdout)[1])
     assert auc > 0.99  # the label follows from the user
+    assert 0 < float(re.search(r'"brier": ([0-9.e-]+)', done.stdout)[1]) < 0.25
 
 
 @pytest.mark.parametrize("page", [PAGE, README], ids=["guide", "readme"])

@@ -94,7 +94,7 @@ def test_other_delimiters():
 
 
 def test_a_column_that_is_not_there():
-    with pytest.raises(DataError, match="no column 'tags' in the data; known columns: user, label, age"):
+    with pytest.raises(DataError, match="no column 'tags' in the data; its columns are: user, label, age"):
         SCHEMA.parser(columns=["user", "label", "age"])
     with pytest.raises(DataError, match="column 'user' is in the data more than once"):
         SCHEMA.parser(columns=[*COLUMNS, "user"])

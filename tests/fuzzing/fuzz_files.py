@@ -19,12 +19,12 @@ from clickline import _native
 from clickline.cube import agents
 from clickline.cube.agents import Agent, AgentPlace
 from clickline.cube.building import find_build, meta_of
-from clickline.cube.configuring import plan_of, read_transfer
 from clickline.cube.instances import Replica
 from clickline.cube.older_sources import EitherSource, chain_of
 from clickline.cube.shardfiles import part_name, read_shard
 from clickline.cube.shelves import Shelf
 from clickline.cube.transfer_api import Telling
+from clickline.cube.transfer_settings import plan_of, read_transfer
 from clickline.cube.transferring import Transfer, TransferPlan
 from clickline.errors import ClicklineError, DataError, JobError, VersionError
 from clickline.publish import donefiles, manifests

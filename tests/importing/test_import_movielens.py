@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from downloads import MOVIES, USERS, left, movielens_zip, ratings_text
 
+from clickline import train_job
 from clickline._native import feature_key
 from clickline.config.reading import read_job
 from clickline.data.importing import import_movielens
@@ -18,6 +19,7 @@ from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 
+OUTCOMES = ["label", "five_stars", "rating", "time"]
 RATINGS = [(1, 2, 5, 300), (1, 1, 4, 100), (2, 3, 3, 200), (1, 3, 4, 300), (1, 4, 1, 301), (2, 1, 5, 400)]
 
 
@@ -33,11 +35,11 @@ def test_rows_in_the_order_of_time_with_all_columns(tmp_path):
     done = import_movielens(str(movielens_zip(tmp_path / "ml-1m.zip", RATINGS)), tmp_path / "out", test_share=0.3)
     assert (done.train_rows, done.test_rows) == (4, 2)
     assert [line.split(",") for line in done.train.read_text(encoding="utf-8").splitlines()] == [
-        ["user", "gender", "age", "occupation", "zip", "movie", "year", "genres", "seen", "label", "time"],
-        ["1", "F", "1", "10", "48067", "1", "1995", "Animation|Comedy", "", "1", "100"],
-        ["2", "M", "56", "16", "70072-1234", "3", "", "Children's", "", "0", "200"],
-        ["1", "F", "1", "10", "48067", "2", "1996", "Drama", "1", "1", "300"],
-        ["1", "F", "1", "10", "48067", "3", "", "Children's", "1", "1", "300"],
+        ["user", "gender", "age", "occupation", "zip", "movie", "year", "genres", "seen", *OUTCOMES],
+        ["1", "F", "1", "10", "48067", "1", "1995", "Animation|Comedy", "", "1", "0", "4", "100"],
+        ["2", "M", "56", "16", "70072-1234", "3", "", "Children's", "", "0", "0", "3", "200"],
+        ["1", "F", "1", "10", "48067", "2", "1996", "Drama", "1", "1", "1", "5", "300"],
+        ["1", "F", "1", "10", "48067", "3", "", "Children's", "1", "1", "0", "4", "300"],
     ]
     assert [(row["movie"], row["seen"], row["label"]) for row in rows_of(done.test)] == [
         ("4", "1|2|3", "0"),
@@ -76,6 +78,18 @@ def test_the_job_reads_the_rows_and_histories_share_the_keys_of_movies(tmp_path)
     assert first == [feature_key("movie", movie) for movie in (b"1", b"2", b"3")]
     assert batch.times is not None
     assert batch.times.tolist() == [301, 400]
+
+
+def test_two_labels_make_a_job_that_trains_mmoe_on_both(tmp_path):
+    ratings = [(1 + n % 2, 1 + n % 59, 1 + n % 5, n) for n in range(300)]
+    source = str(movielens_zip(tmp_path / "a.zip", ratings))
+    done = import_movielens(source, tmp_path / "out", two_labels=True)
+    job = read_job(done.job).job
+    assert (job.model.name, job.features.labels) == ("mmoe", ["label", "five_stars"])
+    update = {"output": str(tmp_path / "runs"), "train": job.train.model_copy(update={"epochs": 1})}
+    test = train_job(job.model_copy(update=update)).test
+    assert (test["rows"], test["five_stars.rows"]) == (60, 60)
+    assert test["five_stars.ctr"] < test["ctr"]
 
 
 def test_an_unpacked_directory_gives_the_same(tmp_path):

@@ -12,7 +12,7 @@ def test_every_key_is_there_once_in_the_order_of_definition() -> None:
     keys = [row.key for row in found]
     assert len(keys) == len(set(keys))
     assert keys[:6] == ["name", "seed", "threads", "output", "data.format", "data.train"]
-    assert keys[-2:] == ["cluster.piece_attempts", "cluster.metrics"]
+    assert keys[-2:] == ["cluster.metrics_host", "cluster.metrics_port"]
     assert Row("model.hidden", [256, 128], "default") in found
     assert Row("tables.linear.optimizer.name", "ftrl", "default") in found
 

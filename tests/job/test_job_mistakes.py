@@ -31,7 +31,7 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
         ("batch_size: 3", "batch_size, line 1: unknown key; did you mean train.batch_size?"),
         (
             "checkpoint: {zzz: 1}",
-            "checkpoint.zzz, line 1: unknown key; known keys: every_steps, every_epochs, keep",
+            "checkpoint.zzz, line 1: unknown key; known keys: every_steps, every_epochs, keep, interrupt_timeout",
         ),
         ("train:\n  epochs: 0", "train.epochs, line 2: 0 is too small; must be at least 1"),
         ("train: {epochs: 10001}", "train.epochs, line 1: 10001 is too large; must be at most 10000"),
@@ -55,7 +55,31 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
         ("output: 3", "output, line 1: 3 is not text; put it in quotes"),
         ("train:", "train, line 1: empty; expected a mapping of keys to values"),
         ("train: 3", "train, line 1: 3 is not a mapping of keys to values"),
-        ("model: {hidden: 3}", "model.hidden, line 1: 3 is not a list"),
+        ("model: {hidden: 3}", "model.hidden, line 1: 3 is not a list; write [3]"),
+        (
+            "train: {optimizer: adam}",
+            'train.optimizer, line 1: "adam" is not a mapping of keys to values; write {name: adam}',
+        ),
+        ("train: {lr: 0.01}", "train.lr, line 1: unknown key; did you mean train.optimizer.learning_rate?"),
+        ("lr: 0.01", "lr, line 1: unknown key; did you mean train.optimizer.learning_rate?"),
+        (
+            "tables: {linear: {optimizer: {lr: 1}}}",
+            "tables.linear.optimizer.lr, line 1: unknown key; did you mean tables.linear.optimizer.learning_rate?",
+        ),
+        ("train: {batch: 8}", "train.batch, line 1: unknown key; did you mean train.batch_size?"),
+        ("emb_dim: 8", "emb_dim, line 1: unknown key; did you mean model.embedding_dim?"),
+        ("model: {emb_dim: 8}", "model.emb_dim, line 1: unknown key; did you mean model.embedding_dim?"),
+        (
+            "cluster: {evict_after: 3 min}",
+            'cluster.evict_after, line 1: "3 min" is not a duration; write a number of seconds, or one such as 30s, '
+            "15m, 12h or 7d",
+        ),
+        ("cluster: {evict_after: 30d}", "cluster.evict_after, line 1: 2592000 is too large; must be at most 1000000"),
+        (
+            "tables: {eviction: {unseen_for: 7d}}",
+            'tables.eviction.unseen_for, line 1: "7d" is a duration, but without features.time rows age by steps: give '
+            "a number of steps",
+        ),
         ("model:\n  hidden:\n  - 8\n  - 0", "model.hidden[1], line 4: 0 is too small; must be at least 1"),
         (
             "features:\n  slots:\n  - C1\n  - name: C2\n    pooling: maxx",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import clickline
 from clickline.config import Job
-from clickline.config.reading import LoadedJob, missing_for_training, read_job
+from clickline.config.contradictions import missing_for_training
+from clickline.config.reading import LoadedJob, read_job
 from clickline.config.tables import Tables
 
 
@@ -25,15 +28,37 @@ def test_without_a_file_a_job_is_all_defaults() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}\n", "---\n...\n", "\ufeffseed: 1\n"])
-def test_an_empty_file_is_all_defaults(tmp_path: Path, text: str) -> None:
-    assert read(tmp_path, text).job == Job()
+def test_an_empty_file_is_all_defaults_but_its_own_name(tmp_path: Path, text: str) -> None:
+    loaded = read(tmp_path, text)
+    assert loaded.job == Job(name="job")
+    assert loaded.origins["name"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("ads.yaml", "ads"), ("clicks.job.yaml", "clicks"), ("v1.2.yml", "v1.2"), ("my job.yaml", "clickline")],
+)
+def test_a_run_is_named_after_its_file_unless_the_job_says_otherwise(tmp_path: Path, file: str, name: str) -> None:
+    (tmp_path / file).write_text("seed: 1\n", encoding="utf-8")
+    assert read_job(tmp_path / file).job.name == name
+    assert read_job(tmp_path / file, overrides=["name=other"]).job.name == "other"
 
 
 def test_what_a_job_lacks_for_training_is_said() -> None:
-    assert missing_for_training(Job()) == ["data.train is empty; training needs files"]
-    lacking = missing_for_training(read_job(None, overrides=["data.train=a", "data.format=csv"]).job)
-    assert lacking == ["features.slots and features.dense are empty; format csv has none of its own"]
-    assert missing_for_training(read_job(None, overrides=["data.train=a"]).job) == []
+    def lacking(*overrides: str) -> list[str]:
+        return [problem.message for problem in missing_for_training(read_job(None, overrides=overrides).job)]
+
+    assert lacking() == ["data.train is empty; training needs files"]
+    wanted = "features.slots and features.dense are empty; format csv has none of its own"
+    assert lacking("data.train=a", "data.format=csv") == [wanted]
+    assert lacking("data.train=a") == []
+
+
+def test_durations_are_seconds(tmp_path: Path) -> None:
+    text = "features: {time: t}\ncluster: {evict_after: 1.5m, deadline: 2h}\ntables: {eviction: {unseen_for: 7d}}\n"
+    job = read(tmp_path, text).job
+    assert (job.cluster.evict_after, job.cluster.deadline, job.tables.eviction.unseen_for) == (90.0, 7200.0, 604_800)
+    assert read_job(None, overrides=["cluster.heartbeat=30s"]).job.cluster.heartbeat == 30
 
 
 def test_origins_tell_file_override_and_default_apart(tmp_path: Path) -> None:
@@ -141,3 +166,16 @@ def test_a_key_that_is_not_given_keeps_the_default_of_its_place(tmp_path: Path) 
 def test_a_job_never_changes() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Job().train.epochs = 3  # type: ignore[misc]
+
+
+def test_no_other_module_reads_yaml() -> None:
+    """One loader, so that a word means the same in every file, and every mistake has its line."""
+    readers = set()
+    for file in Path(clickline.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "yaml":
+                if node.attr not in ("safe_dump",):
+                    readers.add(file.name)
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "yaml":
+                readers.add(file.name)
+    assert readers == {"lines.py"}

@@ -9,19 +9,32 @@ from typing import Any
 
 import pytest
 
+from clickline.cli.settings_reference import SERVE, TRANSFER
 from clickline.config import Job
-from clickline.config.reference import page, schema, write
+from clickline.config.reference import JOB, SettingsReference
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-SECTIONS: dict[str, Any] = schema()["$defs"] | {"Job": schema()}
+REFERENCES = (JOB, SERVE, TRANSFER)
+SECTIONS: dict[str, Any] = {
+    name: entry
+    for reference in REFERENCES
+    for name, entry in (reference.schema()["$defs"] | {reference.root.__name__: reference.schema()}).items()
+}
 KEYS = [(section, key) for section, entry in SECTIONS.items() for key in entry["properties"]]
+NO_DEFAULT = {
+    *(("Slot", "name"), ("Dense", "name")),
+    *(("ServeConfig", "models"), ("ModelSource", "store"), ("CubeSource", "servers"), ("SplitRule", "variants")),
+    *(("VariantWeight", "model"), ("ShadowRule", "model"), ("Tls", "certificate"), ("Tls", "key")),
+    *(("TransferSettings", f"{name}_address") for name in ("donefile", "output", "tmp")),
+    *(("TransferSettings", "dict_name"), ("TransferSettings", "shards")),
+    *(("ReplicaSettings", "agent"), ("ReplicaSettings", "cube")),
+}
 
 
-@pytest.mark.parametrize("name", ["job.md", "job.schema.json"])
-def test_the_files_are_current(tmp_path: Path, name: str) -> None:
-    write(tmp_path)
-    remedy = "run python -m clickline.config.reference docs/reference"
-    assert (REFERENCE / name).read_text(encoding="utf-8") == (tmp_path / name).read_text(encoding="utf-8"), remedy
+@pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
+def test_the_files_are_current(tmp_path: Path, reference: SettingsReference) -> None:
+    for file in reference.write(tmp_path):
+        assert (REFERENCE / file.name).read_text(encoding="utf-8") == file.read_text(encoding="utf-8"), "make reference"
 
 
 @pytest.mark.parametrize(("section", "key"), KEYS)
@@ -32,9 +45,9 @@ def test_every_key_has_a_sentence(section: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(("section", "key"), KEYS)
-def test_every_key_has_a_default_but_the_names_of_slots(section: str, key: str) -> None:
+def test_every_key_has_a_default_but_names_and_addresses(section: str, key: str) -> None:
     required = SECTIONS[section].get("required", [])
-    assert (key in required) == ((section, key) in {("Slot", "name"), ("Dense", "name")})
+    assert (key in required) == ((section, key) in NO_DEFAULT)
 
 
 def numbers(entry: Any) -> Iterator[dict[str, Any]]:
@@ -62,7 +75,7 @@ def test_a_number_without_a_range_would_be_noticed() -> None:
 
 
 def test_the_page_has_the_defaults_of_the_place_not_of_the_type() -> None:
-    tables = dict(part.split("\n", 1) for part in page().split("\n## ")[1:])
+    tables = dict(part.split("\n", 1) for part in JOB.page().split("\n## ")[1:])
     assert '| `name` | text | `"adagrad"` |' in tables["tables.embedding.optimizer"]
     assert '| `name` | text | `"ftrl"` |' in tables["tables.linear.optimizer"]
     assert "| `name` | text or integer | required |" in tables["features.slots[]"]

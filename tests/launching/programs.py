@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clickline.launch.supervising import Spec
+from clickline.launch.supervising import Spec, Supervisor
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
@@ -45,10 +45,15 @@ def exists(pid: int) -> bool:
     return True
 
 
-def until(true: Callable[[], object], *, seconds: float = 20.0, doing: Callable[[], object] = lambda: None) -> None:
+def until(true: Callable[[], object], *, seconds: float = 60.0, doing: Callable[[], object] = lambda: None) -> None:
     """Wait for something, at most so long."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "waited in vain"
         doing()
         time.sleep(0.02)
+
+
+def finish(supervisor: Supervisor) -> None:
+    """As its `wait`, but a supervisor that never ends is a failure."""
+    until(supervisor.finished, doing=supervisor.poll)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import clickline
 from clickline.config import Job
 from clickline.config.reading import read_job
 from clickline.errors import JobError
 from clickline.launch import flags, variables
 from clickline.launch.environment import Place, read_place, torch_environment
 from clickline.launch.flags import older_flags
+from clickline.train.metrics_server import metrics_place
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 TOKEN = {"CLICKLINE_TOKEN": "0123456789abcdef"}
@@ -314,7 +317,9 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
             with suppress(JobError):
                 read_place(role, environ=environ)
             asked |= environ.asked
-    assert asked == set(variables.OURS) | set(variables.OLDER)
+    environ = Listening({})
+    metrics_place(Job(), role="trainer", rank=0, environ=environ)
+    assert asked | environ.asked == set(variables.OURS) | set(variables.OLDER)
     environ = Listening({})
     older_flags(environ)
     assert environ.asked == set(flags.LIVE) | set(flags.DEAD)
@@ -346,3 +351,14 @@ def test_every_older_variable_is_used_or_has_a_reason_not_to_be(name: str) -> No
 def test_the_reference_is_current() -> None:
     remedy = "run python -m clickline.launch.variables docs/reference"
     assert (REFERENCE / "environment.md").read_text(encoding="utf-8") == variables.page(), remedy
+
+
+def test_every_variable_that_the_code_reads_is_documented() -> None:
+    read = set()
+    for file in Path(clickline.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                read |= set(re.findall(r"^CLICKLINE_[A-Z_]+$", node.value))
+    assert "CLICKLINE_DEVICE" in read
+    documented = variables.OURS | variables.COLLECTIVE | variables.SERVING | variables.INTERNAL
+    assert read == documented.keys()

@@ -34,7 +34,10 @@ main()
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     file = tmp_path / "job.yaml"
-    file.write_text("name: a\noutput: /o\ncluster: {trainers: 3, agree: {merge: 2}}\n", encoding="utf-8")
+    log = tmp_path / "log.tsv"
+    log.write_bytes(b"1\n")
+    text = f"name: a\noutput: /o\ndata: {{train: {log}}}\ncluster: {{trainers: 3, agree: {{dense_every: 2}}}}\n"
+    file.write_text(text, encoding="utf-8")
     return file
 
 
@@ -63,31 +66,32 @@ def test_each_gets_the_job_and_its_place(job: Path, role: str, name: str) -> Non
 
 @pytest.mark.usefixtures("doubled")
 def test_a_coordinator_is_told_where_to_begin(job: Path) -> None:
-    for words in ([], ["--resume"], ["--resume-from", "/c"], ["--fresh"]):
+    for words in ([], ["--resume"], ["--resume-from", "/c"], ["--fresh"], ["--warm-start", "/w"]):
         assert CliRunner().invoke(app, ["coordinator", str(job), *words]).exit_code == 0
-    assert [(o["resume"], o["fresh"]) for o in role_doubles.options] == [
-        (False, False),
-        (True, False),
-        (Path("/c"), False),
-        (False, True),
+    assert [(o["resume"], o["fresh"], o["warm_start"]) for o in role_doubles.options] == [
+        (False, False, None),
+        (True, False, None),
+        (Path("/c"), False, None),
+        (False, True, None),
+        (False, False, Path("/w")),
     ]
 
 
 @pytest.mark.usefixtures("doubled")
 def test_older_flags_are_stronger_than_the_file_and_weaker_than_set(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLAGS_communicator_max_merge_var_num", "20")
+    monkeypatch.setenv("FLAGS_communicator_min_send_grad_num_before_recv", "20")
     monkeypatch.setenv("FLAGS_communicator_send_queue_size", "20")
     CliRunner().invoke(app, ["trainer", str(job), "--set", "cluster.agree.send_queue=7"])
     ((got, _),) = role_doubles.given
-    assert (got.cluster.agree.merge, got.cluster.agree.send_queue) == (20, 7)
+    assert (got.cluster.agree.dense_every, got.cluster.agree.send_queue) == (20, 7)
 
 
 @pytest.mark.usefixtures("doubled")
 def test_a_launcher_has_put_the_flags_into_the_job(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "_launched", True)
-    monkeypatch.setenv("FLAGS_communicator_max_merge_var_num", "20")
+    monkeypatch.setenv("FLAGS_communicator_min_send_grad_num_before_recv", "20")
     CliRunner().invoke(app, ["trainer", str(job)])
-    assert role_doubles.given[0][0].cluster.agree.merge == 2
+    assert role_doubles.given[0][0].cluster.agree.dense_every == 2
 
 
 @pytest.mark.usefixtures("doubled")
@@ -96,6 +100,38 @@ def test_a_wrong_environment_exits_with_3(job: Path, monkeypatch: pytest.MonkeyP
     result = CliRunner().invoke(app, ["trainer", str(job)])
     assert result.exit_code == 3
     assert "CLICKLINE_TOKEN is not set" in result.stderr
+
+
+@pytest.mark.usefixtures("doubled")
+@pytest.mark.parametrize(
+    ("role", "change", "message"),
+    [
+        ("pserver", "strategy=single", "2 parameter servers, but strategy single"),
+        ("trainer", "strategy=collective", "2 parameter servers, but strategy collective"),
+        ("coordinator", "data.test=gone.tsv", "data.test[0], --set: No such file"),
+        ("trainer", "data.valid=gone.tsv", "data.valid[0], --set: No such file"),
+        ("pserver", "model.params.foo=1", "model.params.foo, --set: unknown"),
+    ],
+)
+def test_a_job_with_contradictions_is_refused_before_a_role_begins(
+    job: Path, role: str, change: str, message: str
+) -> None:
+    result = CliRunner().invoke(app, [role, str(job), "--set", change])
+    assert (result.exit_code in (3, 4, 5), message in result.stderr) == (True, True), result.output
+    assert not role_doubles.given
+
+
+@pytest.mark.usefixtures("doubled")
+def test_a_server_needs_no_data_files(job: Path) -> None:
+    assert CliRunner().invoke(app, ["pserver", str(job), "--set", "data.train=elsewhere.tsv"]).exit_code == 0
+
+
+@pytest.mark.usefixtures("doubled")
+def test_the_coordinator_alone_tells_which_keys_have_no_effect(job: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for role in ("trainer", "pserver", "coordinator"):
+        assert CliRunner().invoke(app, [role, str(job), "--set", "train.staleness=1"]).exit_code == 0
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["train.staleness, --set: has no effect: only single or collective reads it, and this run is async"]
 
 
 def environment() -> dict[str, str]:

@@ -25,7 +25,7 @@ def status_of(**facts: Any) -> dict[str, Any]:
         "job": "demo",
         "strategy": "async",
         "phase": "training",
-        "epoch": 1,
+        "epoch": 2,
         "epochs": 3,
         "step": 1200,
         "rows": 1_200_000,
@@ -151,4 +151,7 @@ def test_no_status_is_an_error(tmp_path: Path, content: str | None, message: str
 
 
 def test_what_is_neither_run_nor_job_is_an_error(tmp_path: Path) -> None:
-    assert "is neither a run's directory nor a job file" in runner.invoke(app, ["status", str(tmp_path / "x")]).stderr
+    assert (
+        "is neither a run's directory, nor a job file, nor a checkpoint"
+        in runner.invoke(app, ["status", str(tmp_path / "x")]).stderr
+    )

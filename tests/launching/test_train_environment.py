@@ -36,7 +36,10 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
 @pytest.fixture
 def job(tmp_path: Path) -> str:
     file = tmp_path / "job.yaml"
-    file.write_text("cluster: {pservers: 1, agree: {merge: 2}}\n", encoding="utf-8")
+    log = tmp_path / "log.tsv"
+    log.write_bytes(b"1\n")
+    text = f"data: {{train: {log}}}\ncluster: {{pservers: 1, agree: {{merge: 2}}}}\n"
+    file.write_text(text, encoding="utf-8")
     return str(file)
 
 
@@ -66,7 +69,29 @@ def test_a_launcher_has_put_the_flags_into_the_job(given: list[Any], job: str, m
 @pytest.mark.parametrize("strategy", ["collective", "async"])
 def test_older_endpoints_are_ranks_where_trainers_are_alone(given: list[Any], job: str, strategy: str) -> None:
     os.environ |= {"PADDLE_TRAINER_ENDPOINTS": ENDPOINTS, "PADDLE_TRAINER_ID": "1"}
-    CliRunner().invoke(app, ["train", job, "--set", f"strategy={strategy}"])
+    CliRunner().invoke(
+        app, ["train", job, "--set", f"strategy={strategy}", "--set", f"cluster.pservers={int(strategy == 'async')}"]
+    )
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     expected = ["1", "2", "10.0.0.1", "6170"] if strategy == "collective" else [None] * 4
     assert [given[0][1].get(name) for name in names] == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "silent", "told"),
+    [
+        ("async", "FLAGS_communicator_send_queue_size", "FLAGS_communicator_max_merge_var_num"),
+        ("half_async", "FLAGS_communicator_max_merge_var_num", "FLAGS_communicator_send_queue_size"),
+        ("geo", "geo_sgd_need_push_nums", "FLAGS_communicator_min_send_grad_num_before_recv"),
+    ],
+)
+def test_a_flag_without_effect_under_the_strategy_is_named(
+    given: list[Any], job: str, strategy: str, silent: str, told: str
+) -> None:
+    os.environ |= {silent: "3", told: "3"}
+    result = CliRunner().invoke(app, ["train", job, "--set", f"strategy={strategy}"], env={"COLUMNS": "300"})
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stderr.splitlines() if told in line]
+    assert "has no effect: only " in line
+    assert f"this run is {strategy}" in line
+    assert silent not in result.stderr

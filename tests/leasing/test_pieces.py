@@ -8,7 +8,6 @@ import itertools
 import random
 import tempfile
 import threading
-import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +28,7 @@ from clickline.data.pipeline import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 from reading.click_logs import COLUMNS, criteo, setting, write
+from wire_peers import until
 
 KINDS = ["criteo", "gz", "csv", "parquet", "custom"]
 SHUFFLED = {"epoch": 2, "seed": 7, "batch_size": 16, "shuffle": True}
@@ -260,11 +260,7 @@ def test_started_early_it_reads_ahead_and_stops_when_closed(tmp_path: Path) -> N
     assert reading_threads() == 0
     reading.start()
     reading.start()
-    for _ in range(500):
-        if reading.report.rows == 120:
-            break
-        time.sleep(0.01)
-    assert reading.report.rows == 120
+    until(lambda: reading.report.rows == 120)
     batch, done = next(reading)
     assert (len(batch), done) == (16, 16)
     reading.close()

@@ -96,3 +96,16 @@ def test_a_roll_back_is_remembered_until_its_book_is_taken_up(office: Office) ->
     desk.standing.book = book
     desk.bury("trainer.8 (8)", {})
     assert desk.standing.book == book
+
+
+def test_a_dead_trainers_piece_goes_on_where_all_servers_had_its_pushes(office: Office) -> None:
+    """One server had its pushes of 50 rows, the other those of 100: rows 51 to 100 are read again, and counted."""
+    desk = office.desk
+    office.offer(1)
+    lost = desk.book.take("trainer.9 (abc)")
+    assert lost is not None
+    desk.bury("trainer.9 (abc)", {lost.number: (50, 100)})
+    again = desk.book.take("trainer.8 (abd)")
+    assert again is not None
+    assert (again.piece, again.skip) == (lost.piece, 50)
+    assert desk.book.repeated_rows == 50

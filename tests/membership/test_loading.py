@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from desks import TOKEN, until
 
@@ -95,3 +96,39 @@ def test_an_order_of_a_coordinator_that_was_replaced_is_not_obeyed(server: Param
         lane.close()
     assert b'"overtaken": 2' in reply
     assert server.generation == 4
+
+
+def test_an_order_that_is_sent_again_is_not_done_again(server: ParameterServer) -> None:
+    """A coordinator whose connection broke cannot know whether its order was done; what was learned since stays."""
+    lane = Lane([server.wire.address], token=TOKEN, job=server.job.name, name="coordinator.0", client=1, lane=9)
+    facts = {"checkpoint": None, "generation": 1, "warm": None, "order": "first"}
+    keys, ones = np.array([3, 5], np.uint64), np.ones(2, np.float32)
+    try:
+        answers = lane.call("load", [pack(facts)])
+        table = server.tables["embedding"]
+        table.push(keys, np.ones((2, 4), np.float32), ones, ones, np.zeros(2, np.uint16), tick=1)
+        assert lane.call("load", [pack(facts)]) == answers
+        assert sorted(server.tables["embedding"].keys().tolist()) == [3, 5]
+        lane.call("load", [pack({**facts, "order": "second"})])
+        assert len(server.tables["embedding"]) == 0
+    finally:
+        lane.close()
+
+
+def test_an_order_that_overtakes_the_answer_to_joining_waits_for_the_schema(small_job: Any, tmp_path: Path) -> None:
+    server = ParameterServer(job=small_job, part=0, parts=1, address=f"unix:{tmp_path}/server.sock", token=TOKEN)
+    lane = Lane([server.wire.address], token=TOKEN, job=small_job.name, name="coordinator.0", client=1, lane=9)
+    facts = {"checkpoint": None, "generation": 2, "warm": None, "order": "x"}
+    answers: list[bytes] = []
+    asking = threading.Thread(target=lambda: answers.extend(lane.call("load", [pack(facts)])))
+    try:
+        asking.start()
+        until(lambda: server._wanted == 2, what="the order has come")
+        server.set_up(Schema.of(small_job.data, small_job.features))
+        asking.join(60)
+        assert len(answers) == 1
+        assert server.generation == 2
+    finally:
+        server.close()
+        asking.join(60)
+        lane.close()

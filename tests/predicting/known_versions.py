@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,10 @@ class Known:
 
 
 class Gate:
-    """Stands before the rows of a version: batches wait until it is opened, or fail if it is told so."""
+    """Stands before the rows of a version: batches wait until it is opened, or fail if it is told so.
+
+    Within `with`, inside that of the predictor, it is opened when a test fails, so that the predictor can close.
+    """
 
     def __init__(self, loaded: Loaded) -> None:
         self._rows = loaded._source
@@ -41,6 +44,12 @@ class Gate:
         self.error: Exception | None = None
         self.batches: list[int] = []
         loaded._source = self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.set()
 
     def rows(self, table: str, keys: NDArray[np.uint64]) -> Any:
         self.reached.release()

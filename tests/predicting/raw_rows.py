@@ -81,6 +81,9 @@ class Recorded:
     def observe(self, name: str, seconds: float, label: str = "") -> None:
         self.observed.setdefault((name, label), []).append(seconds)
 
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None:
+        self.observed.setdefault((name, label), []).extend(map(float, values))
+
     def gauge(self, name: str, value: float, label: str = "") -> None:
         self.gauges[name, label] = value
 

@@ -17,7 +17,7 @@ from raw_rows import Recorded, ask, assert_close
 
 from bit_flips import flip_bit
 from clickline.leftovers import being_written
-from clickline.publish import stores
+from clickline.publish import file_copy
 from clickline.publish.chains import opened
 from clickline.publish.stores import open_store
 from clickline.serve.predictors import Predictor
@@ -87,13 +87,13 @@ def test_what_comes_from_a_store_elsewhere_is_checked_while_it_is_copied(known: 
 
 def test_every_file_is_hashed_once_and_none_for_a_request(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: Counter[str] = Counter()
-    file_sha256 = stores.file_sha256
+    file_sha256 = file_copy.file_sha256
 
     def counted(path: Path) -> str:
         hashed["/".join(Path(path).parts[-2:])] += 1
         return file_sha256(path)
 
-    monkeypatch.setattr(stores, "file_sha256", counted)
+    monkeypatch.setattr(file_copy, "file_sha256", counted)
     known.switch(1)
     served = Served("ctr", known.store, interval=3600)
     assert served.refresh()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from clickline.serve.predictors import Predictor
 from clickline.serve.served import Served
 from clickline.train.api import train_job
 from predictor_worker import predictor_in_thread
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
 from zoo_data import EVERY_MODEL, SMALL
 
 MOVIELENS = {"din": ["label"], "mmoe": ["label", "finish"]}

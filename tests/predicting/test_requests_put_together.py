@@ -42,8 +42,7 @@ class Asking:
 
 def test_what_comes_while_a_batch_runs_is_the_next_batch(known: Known, served: Served) -> None:
     counts = Recorded()
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, counts=counts) as predictor:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
         first = Asking(predictor, known, 0, 3)
         gate.reached.acquire()
         others = [Asking(predictor, known, n, n + 1 + n % 3) for n in range(1, 12)]
@@ -55,8 +54,10 @@ def test_what_comes_while_a_batch_runs_is_the_next_batch(known: Known, served: S
 
 def test_batches_have_a_largest_size_and_large_requests_are_alone(known: Known, served: Served) -> None:
     counts = Recorded()
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, counts=counts, limits=Limits(batch_rows=8)) as predictor:
+    with (
+        Predictor({"ctr": served}, counts=counts, limits=Limits(batch_rows=8)) as predictor,
+        Gate(served.loaded()) as gate,
+    ):
         asked = [Asking(predictor, known, 0, 1)]
         gate.reached.acquire()
         asked += [Asking(predictor, known, 0, rows) for rows in (3, 20, 4, 3)]
@@ -77,8 +78,7 @@ def test_a_delay_waits_for_company(known: Known, served: Served) -> None:
 
 def test_only_requests_of_one_version_are_put_together(known: Known, served: Served) -> None:
     counts = Recorded()
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, counts=counts) as predictor:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
         asked = [Asking(predictor, known, 0, 1)]
         gate.reached.acquire()
         asked.append(Asking(predictor, known, 0, 2))
@@ -93,8 +93,7 @@ def test_only_requests_of_one_version_are_put_together(known: Known, served: Ser
 
 
 def test_one_request_too_many_is_refused_with_a_word_when_to_come_again(known: Known, served: Served) -> None:
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, limits=Limits(queue=5)) as predictor:
+    with Predictor({"ctr": served}, limits=Limits(queue=5)) as predictor, Gate(served.loaded()) as gate:
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
         waiting = [Asking(predictor, known, 0, 1) for _ in range(5)]
@@ -111,8 +110,7 @@ def test_one_request_too_many_is_refused_with_a_word_when_to_come_again(known: K
 
 def test_a_request_that_waited_too_long_is_not_computed(known: Known, served: Served) -> None:
     counts = Recorded()
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, counts=counts) as predictor:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
         late = Asking(predictor, known, 0, 2, timeout=0.0)
@@ -126,8 +124,7 @@ def test_a_request_that_waited_too_long_is_not_computed(known: Known, served: Se
 
 
 def test_draining_finishes_what_is_here_and_takes_no_more(known: Known, served: Served) -> None:
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}) as predictor:
+    with Predictor({"ctr": served}) as predictor, Gate(served.loaded()) as gate:
         asked = [Asking(predictor, known, 0, 1) for _ in range(3)]
         gate.reached.acquire()
         assert not predictor.drain(0.0)
@@ -145,9 +142,8 @@ def test_draining_finishes_what_is_here_and_takes_no_more(known: Known, served: 
 
 
 def test_a_batch_that_fails_is_tried_request_by_request(known: Known, served: Served) -> None:
-    gate = Gate(served.loaded())
-    gate.error = VersionError("a network that fails")
-    with Predictor({"ctr": served}) as predictor:
+    with Predictor({"ctr": served}) as predictor, Gate(served.loaded()) as gate:
+        gate.error = VersionError("a network that fails")
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
         others = [Asking(predictor, known, 0, 1), Asking(predictor, known, 0, 1)]
@@ -188,8 +184,7 @@ def test_a_bug_on_the_way_is_told_and_the_thread_lives(
 
 
 def test_several_threads_answer_side_by_side(known: Known, served: Served) -> None:
-    gate = Gate(served.loaded())
-    with Predictor({"ctr": served}, threads=2, limits=Limits(batch_rows=1)) as predictor:
+    with Predictor({"ctr": served}, threads=2, limits=Limits(batch_rows=1)) as predictor, Gate(served.loaded()) as gate:
         asked = [Asking(predictor, known, 0, 1), Asking(predictor, known, 1, 2)]
         gate.reached.acquire()
         gate.reached.acquire()  # both are at it

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clickline.errors import JobError
-from clickline.serve.configuring import ServeConfig, read_serve_config
+from clickline.serve.configuring import ServeConfig, read_serve_config, read_suite_config
 from clickline.serve.predictors import Predictor
 
 WHOLE = """
@@ -73,16 +74,19 @@ def test_a_store_is_enough(tmp_path: Path) -> None:
         ),
         (
             "models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: crt}]}}",
-            r"splits\.m\.variants\[0\]\.model: there is no crt; did you mean ctr\?",
+            r"splits\.m\.variants\[0\]\.model, line 2: there is no 'crt'; did you mean ctr\?",
         ),
         (
             "models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: ctr}, {model: ctr}]}}",
             r"two variants have the same tag: ctr, ctr",
         ),
         ("models: {ctr: {store: x}}\nsplits: {m: {variants: [{model: ctr, weight: 0}]}}", r"weight.*more than 0"),
-        ("models: {ctr: {store: x}}\nshadows: {ctr: {model: other}}", r"shadows\.ctr\.model: there is no other"),
+        (
+            "models: {ctr: {store: x}}\nshadows: {ctr: {model: other}}",
+            r"ctr\.model, line 2: there is no 'other'",
+        ),
         ("models: {ctr: {store: x}}\nshadows: {ctr: {model: ctr}}", r"cannot be its own shadow"),
-        ("models: {ctr: {store: x}}\ndefault: main", r"default: there is no main; known names: ctr"),
+        ("models: {ctr: {store: x}}\ndefault: main", r"default, line 2: there is no 'main'; known names: ctr"),
         ("models: {ctr: {store: x}}\ntoken: abc", r"token, line 2: unknown key"),
         ("[1, 2]", "a predictor's configuration is a mapping of keys to values, not a list"),
         ("models: {ctr: [", "serve.yaml"),
@@ -90,6 +94,84 @@ def test_a_store_is_enough(tmp_path: Path) -> None:
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(JobError, match=said):
+        read(tmp_path, text)
+
+
+def test_names_that_do_not_fit_are_reported_with_all_other_mistakes(tmp_path: Path) -> None:
+    text = """models:
+  ctr: {store: x, intervall: 1}
+  deep: {stor: y}
+splits:
+  main:
+    variants:
+      - {model: ctr, weight: 0}
+      - {model: dep}
+shadows:
+  ctr: {model: ctr}
+limits: {queue: 0}
+default: mein
+"""
+    with pytest.raises(JobError) as failure:
+        read(tmp_path, text)
+    assert [(one.key, one.line) for one in failure.value.errors] == [
+        ("models.ctr.intervall", 2),
+        ("models.deep.store", 3),
+        ("models.deep.stor", 3),
+        ("splits.main.variants[0].weight", 7),
+        ("splits.main.variants[1].model", 8),
+        ("shadows.ctr.model", 10),
+        ("limits.queue", 11),
+        ("default", 12),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "models: {ctr: {store: x}}\nsplits: 3",
+        "models: {ctr: {store: x}}\nsplits: {m: [1]}",
+        "models: {ctr: {store: x}}\nsplits: {m: {variants: [3, null, {model: [1]}]}}",
+        "models: {ctr: {store: x}}\nshadows: {ctr: null}",
+        "models: {ctr: {store: x}}\nshadows: {ctr: {model: {}}}\ndefault: [1]",
+        "models: 3\ndefault: ctr",
+    ],
+)
+def test_values_of_any_shape_are_checked_against_each_other(tmp_path: Path, text: str) -> None:
+    with pytest.raises(JobError, match=r"serve\.yaml: \d error"):
+        read(tmp_path, text)
+
+
+def test_a_suite_adds_its_own_model(tmp_path: Path) -> None:
+    text = """models:
+  next: {store: /data/next}
+  ctr: {keep: 3, cube: {row_cache: 1000000}}
+splits:
+  main: {variants: [{model: ctr}, {model: next}]}
+shadows:
+  ctr: {model: next}
+default: main
+"""
+    file = tmp_path / "serve.yaml"
+    file.write_text(text)
+    given: dict[str, Any] = {"model": "ctr", "store": "/suite", "servers": [["unix:/a"]]}
+    config = read_suite_config(file, **given)
+    own = config.models["ctr"]
+    assert own.cube is not None
+    assert (own.store, own.keep, own.cube.servers, own.cube.name) == ("/suite", 3, [["unix:/a"]], "ctr")
+    assert own.cube.row_cache == 1000000
+    assert list(config.models) == ["next", "ctr"]
+    file.write_text("limits: {queue: 3}")
+    assert list(read_suite_config(file, **given).models) == ["ctr"]
+    file.write_text("models:\n  ctr:\n    store: x\n    cube: {servers: [[a]]}\ndefault: mine")
+    with pytest.raises(JobError) as failure:
+        read_suite_config(file, **given)
+    wrong = [(one.key, one.line) for one in failure.value.errors]
+    assert wrong == [("models.ctr.store", 3), ("models.ctr.cube.servers", 4), ("default", 5)]
+
+
+def test_answers_with_zeros_are_not_to_be_kept(tmp_path: Path) -> None:
+    text = "models: {ctr: {store: x, request_cache: 1000, cube: {servers: y, failure: zeros}}}"
+    with pytest.raises(JobError, match=r"models\.ctr\.request_cache.*use cube\.failure: error"):
         read(tmp_path, text)
 
 

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from math import sqrt
 
+import numpy as np
 import pytest
 from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.serve.counting import series
 from clickline.serve.predictors import Predictor
 from clickline.serve.requests import RequestError
 from clickline.serve.served import Served
@@ -67,6 +69,7 @@ def test_the_answer_names_model_and_variant(known: Known, models: dict[str, Serv
     split = Split("main", VARIANTS, sticky=True)
     with Predictor(models, splits={"main": split}, default="main", counts=counts) as predictor:
         seen = set()
+        said: dict[str, list[float]] = {}
         for key in range(40):
             variant = split.draw(key)
             answer = ask(predictor, known.rows[:2], key=key)
@@ -74,8 +77,12 @@ def test_the_answer_names_model_and_variant(known: Known, models: dict[str, Serv
             assert answer.version == {"one": 3, "two": 1}[answer.model]
             assert_close(answer.probability, known.expected[answer.version][:2])
             seen.add(answer.tag)
+            said.setdefault(answer.tag, []).extend(answer.probability[:, 0])
         assert seen == {"a", "b", "c"}
-        assert sum(counts.counted["clickline_variant_total", tag] for tag in seen) == 40
+        for model, tag in (("one", "a"), ("two", "b"), ("one", "c")):
+            predicted = counts.observed["clickline_predicted_probability", series(model, tag, "label")]
+            assert 0 < len(predicted) < 80 and set(predicted) <= set(map(float, said[tag]))
+        assert sum(len(values) for (name, _), values in counts.observed.items() if "predicted" in name) == 80
         assert ask(predictor, known.rows[:1], "two").tag == ""
         assert predictor.status()["splits"]["main"][1] == {"model": "two", "weight": 2, "tag": "b"}
 
@@ -91,7 +98,7 @@ def test_names_that_are_not_there(models: dict[str, Served]) -> None:
             predictor.choose("main", version=3)
 
 
-def test_a_shadow_is_asked_and_its_answers_are_only_counted(known: Known, models: dict[str, Served]) -> None:
+def test_a_shadow_is_asked_and_its_answers_are_compared_and_counted(known: Known, models: dict[str, Served]) -> None:
     counts = Recorded()
     shadows = {"one": Shadow("two", 1.0)}
     with Predictor(models, shadows=shadows, default="one", counts=counts) as predictor:
@@ -99,23 +106,34 @@ def test_a_shadow_is_asked_and_its_answers_are_only_counted(known: Known, models
             answer = ask(predictor, known.rows[:2])
             assert (answer.model, answer.version) == ("one", 3)
         ask(predictor, known.rows[:2], "two")
-        eventually(lambda: counts.counted.get(("clickline_shadow_total", "answered")) == 5)
+        eventually(
+            lambda: len(counts.observed.get(("clickline_shadow_difference", series("one", "two", "label")), [])) == 10
+        )
+        assert counts.counted["clickline_shadow_total", series("one", "two", "answered")] == 5
+        differences = counts.observed["clickline_shadow_difference", series("one", "two", "label")]
+        wanted = abs(known.expected[3][:2, 0] - known.expected[1][:2, 0])
+        assert_close(np.array(differences).reshape(5, 2), np.tile(wanted, (5, 1)))
+        assert len(counts.observed["clickline_shadow_seconds", series("one", "two")]) == 5
+        # What the shadow predicts is not among what the model is said to predict.
+        assert len(counts.observed["clickline_predicted_probability", series("one", "", "label")]) == 10
 
 
 def test_a_shadow_that_hangs_delays_nobody_and_does_not_pile_up(known: Known, models: dict[str, Served]) -> None:
     counts = Recorded()
-    gate = Gate(models["two"].loaded())
-    with Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor:
+    with (
+        Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor,
+        Gate(models["two"].loaded()) as gate,
+    ):
         ask(predictor, known.rows[:1])
         assert gate.reached.acquire(timeout=60)  # its copy is held up, alone
         for _ in range(99):
             assert ask(predictor, known.rows[:1]).model == "one"
         # Copies are made after the answer, so the last may be on its way: 64 wait, the rest is refused.
-        try:
-            eventually(lambda: counts.counted.get(("clickline_shadow_total", "overloaded"), 0) == 99 - 64)
-            assert ("clickline_shadow_total", "answered") not in counts.counted
-        finally:
-            gate.opened.set()
+        eventually(
+            lambda: counts.counted.get(("clickline_shadow_total", series("one", "two", "overloaded")), 0) == 99 - 64
+        )
+        assert ("clickline_shadow_total", series("one", "two", "answered")) not in counts.counted
+        gate.opened.set()
         eventually(lambda: sum(v for (name, _), v in counts.counted.items() if name == "clickline_shadow_total") == 100)
 
 
@@ -131,4 +149,4 @@ def test_a_shadow_that_is_not_ready_is_no_trouble(known: Known, models: dict[str
     with Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor:
         chosen = predictor.choose()
         assert predictor.ask(chosen, question(chosen.loaded, known.rows[:1])).model == "one"
-        eventually(lambda: counts.counted.get(("clickline_shadow_total", "not_ready")) == 1)
+        eventually(lambda: counts.counted.get(("clickline_shadow_total", series("one", "two", "not_ready"))) == 1)

@@ -13,8 +13,9 @@ import pytest
 from known_versions import Known, eventually, seal
 from raw_rows import Recorded, ask, assert_close, question
 
-from clickline.publish import donefiles
+from clickline.publish import donefiles, file_copy
 from clickline.publish.stores import Store, open_store
+from clickline.serve.counting import series
 from clickline.serve.predictors import Predictor
 from clickline.serve.requests import Answer, RequestError
 from clickline.serve.served import Served
@@ -194,13 +195,13 @@ def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
     fetched: list[str] = []
-    copy = Store._copy
+    copy = file_copy._copy
 
-    def copy_and_tell(self: Store, name: str, to: Path, *, limit: int) -> str:
+    def copy_and_tell(store: Store, name: str, to: Path, *, limit: int) -> str:
         fetched.append(name)
-        return copy(self, name, to, limit=limit)
+        return copy(store, name, to, limit=limit)
 
-    monkeypatch.setattr(Store, "_copy", copy_and_tell)
+    monkeypatch.setattr(file_copy, "_copy", copy_and_tell)
     served = Served("ctr", elsewhere, interval=3600)
     with Predictor({"ctr": served}) as predictor:
         eventually(predictor.ready)
@@ -229,5 +230,9 @@ def test_what_is_counted_on_the_way(known: Known) -> None:
     assert counts.counted["clickline_missing_keys_total", ""] >= 2  # one key, two tables
     assert counts.counted["clickline_missing_values_total", ""] > 0
     assert counts.observed["clickline_batch_rows", ""] == [4]
-    assert {label for name, label in counts.observed if name == "clickline_seconds"} == {"queue", "rows", "network"}
+    assert {label for name, label in counts.observed if name == "clickline_seconds"} == {
+        series("queue", "ctr", ""),
+        series("rows", "ctr"),
+        series("network", "ctr"),
+    }
     assert counts.counted["clickline_version_loads_total", ""] == 1

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +22,7 @@ from model_versions import ModelVersions
 from processes import ENVIRONMENT, run
 from running_suites import RunningSuite
 from suite_faults import ROLES, FaultSchedule
+from suite_processes import lives
 
 pytestmark = pytest.mark.heavy
 SEED = int(os.environ.get("CLICKLINE_CHAOS_SEED") or random.randrange(1 << 32))
@@ -66,6 +69,25 @@ def test_every_component_that_stands_still_is_started_again_while_predictions_go
     for name in ("fileserver", "transfer", "agent", "cube", "predictor"):  # a worker's end is in the predictor's log
         assert any(f" {name}." in event and "has stood still" in event for event in suite.events), suite.events
     check(schedule, suite)
+
+
+def test_however_often_a_component_has_died_it_is_started_again_soon(suite: RunningSuite) -> None:
+    """Six deaths in a row: pauses that double without a limit would come to 6.4 s."""
+    names = [f"{role}.0" for role in ROLES if role != "worker"]
+    before = len(suite.events)
+    for _ in range(6):
+        pids = {name: suite.pid(name) for name in names}
+        for pid in pids.values():
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+        for name, pid in pids.items():
+            eventually(
+                lambda name=name, pid=pid: suite.pid(name) not in (None, pid) and lives(suite.pid(name)),
+                what=f"{name} is started again",
+            )
+    deaths = re.findall(r"(\S+) died, .* started again in ([\d.]+) s", "\n".join(suite.events[before:]))
+    assert Counter(name for name, _ in deaths) == dict.fromkeys(names, 6)
+    assert max(float(pause) for _, pause in deaths) <= 2.0
 
 
 def test_a_random_schedule_of_faults(

@@ -95,6 +95,22 @@ def rewrite(store: Store, version: int, manifest: dict[str, object]) -> None:
     (store.directory / "versions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+@pytest.mark.parametrize("count", ["rows", "deleted"])
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_count_that_differs_from_the_rows_of_the_file_is_found(filled: Store, count: str, more: int) -> None:
+    manifest = json.loads((folder(filled, 2) / "manifest.json").read_text())
+    facts = manifest["tables"]["embedding"]
+    assert facts[count] > 0
+    there = f"{facts['rows']} rows and {facts['deleted']} deleted"
+    facts[count] += more
+    rewrite(filled, 2, manifest)
+    expected = rf"embedding\.dict: {there}; the manifest says {facts['rows']} and {facts['deleted']}"
+    with pytest.raises(VersionError, match=expected), opened(filled, 3):
+        pass
+    with pytest.raises(VersionError, match=expected):
+        verify(filled, 3)
+
+
 def test_a_delta_on_tables_of_another_type_is_refused(filled: Store) -> None:
     manifest = json.loads((folder(filled, 2) / "manifest.json").read_text())
     manifest["tables"]["linear"]["dtype"] = "fp16"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,8 +16,6 @@ from clickline.ps.averages import Average
 from clickline.publish.exporting import export, parameters
 from clickline.publish.networks import Network
 from clickline.train.learner import Learner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "zoo"))
 from zoo_data import EVERY_MODEL, random_inputs, small
 
 

@@ -113,7 +113,8 @@ def test_without_data_the_parents_sample_is_used_again(
 def test_a_checkpoint_that_a_running_job_drops_meanwhile_gives_way_to_the_newest(
     training: Training, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    gone = trained.checkpoints.Checkpoint(tmp_path / "step-0000000001", trained.newest(training.run).manifest)
-    answers = iter([gone, trained.newest(training.run)])
-    monkeypatch.setattr(trained, "newest", lambda source: next(answers))
+    newest = trained.find_checkpoint(training.run)
+    gone = trained.checkpoints.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
+    answers = iter([gone, newest])
+    monkeypatch.setattr(trained, "find_checkpoint", lambda source: next(answers))
     assert open_trained(training.run, threads=1).checkpoint.path == training.checkpoints[-1]

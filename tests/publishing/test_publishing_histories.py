@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
+from clickline.errors import VersionError
+from clickline.publish import donefiles
 from clickline.publish.chains import opened
 from clickline.publish.parity import check_again
 from clickline.publish.publishing import Settings, publish
@@ -36,8 +38,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def job(log: Path, directory: Path, *, model: str, labels: list[str]) -> Job:
-    slots: list[dict[str, object]] = [{"name": "user"}, {"name": "item"}]
+def job(log: Path, directory: Path, *, model: str, labels: list[str], first_slot: str = "user") -> Job:
+    slots: list[dict[str, object]] = [{"name": first_slot}, {"name": "item"}]
     slots.append({"name": "tags", "pooling": "mean", "separator": "|"})
     if model == "din":
         slots.append({"name": "seen", "pooling": "sequence", "keys_of": "item", "separator": "|"})
@@ -71,3 +73,22 @@ def test_histories_and_several_labels_are_published(model: str, labels: list[str
     if model == "din":
         history = next(facts for facts in manifest.inputs.values() if "sequence_length" in facts)
         assert (history["slots"], history["table"]) == (["seen"], "embedding")
+
+
+@pytest.mark.heavy
+def test_a_delta_on_a_parent_with_other_features_is_refused(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The tables have the same shape, and only the schema tells that their keys are hashed from other slots."""
+    store = open_store(tmp_path / "store")
+    one = train_job(job(log, tmp_path / "one", model="dnn", labels=["click"]))
+    other = train_job(job(log, tmp_path / "other", model="dnn", labels=["click"], first_slot="buy"))
+    publish(one.directory, store, Settings(kind="base", sample_rows=16))
+    with pytest.raises(VersionError, match=r"version 1 has other features .*; publish a base"):
+        publish(other.directory, store, Settings(kind="delta", sample_rows=16))
+    assert donefiles.read(store).last == 1
+    assert publish(one.directory, store, Settings(kind="auto", sample_rows=16)).kind == "delta"
+    with caplog.at_level("INFO"):
+        manifest = publish(other.directory, store, Settings(kind="auto", sample_rows=16))
+    assert (manifest.kind, manifest.parent) == ("base", None)
+    assert "a base, since: version 2 has other features" in caplog.text

@@ -27,6 +27,7 @@ NAMES = [
     "Prediction",
     "Reader",
     "RequestError",
+    "RowError",
     "VersionError",
     "__version__",
     "read_job",

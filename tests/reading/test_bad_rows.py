@@ -90,6 +90,16 @@ def test_binary_file(tmp_path: Path) -> None:
         taken(dataset([tmp_path / "a"], "criteo", tmp_path))
 
 
+def test_each_example_is_printed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = log(tmp_path / "a", rows=3000, bad=[5, *range(1000, 1100)])
+    with caplog.at_level(logging.WARNING, logger="clickline.data"), pytest.raises(DataError) as caught:
+        taken(dataset([path], "criteo", tmp_path, max_bad_rows=3, block_bytes=4096))
+    printed = [record.getMessage() for record in caplog.records] + str(caught.value).splitlines()
+    numbers = [line.partition(", line ")[2].partition(":")[0] for line in printed if ", line " in line]
+    assert len(numbers) == len(set(numbers)) == 10
+    assert numbers[0] == "5"
+
+
 def test_only_bad_rows(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("nonsense\n" * 5)
     with pytest.raises(DataError, match=r"no rows in the data"):

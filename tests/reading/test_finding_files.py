@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.registry import _registry
 
 from clickline.data.files import File, Storage, find
 from clickline.errors import DataError, JobError
@@ -151,6 +152,7 @@ def test_missing_extra_says_what_to_install(
 ) -> None:
     for loaded in [name for name in sys.modules if name.startswith("fsspec.implementations.webhdfs")]:
         monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.delitem(_registry, url.partition(":")[0], raising=False)  # made by other tests
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails, be it installed or not
     with pytest.raises(DataError, match=rf"Reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
         find([url], options={})

@@ -5,10 +5,16 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
-from click_logs import READER, dataset, plain, taken, write
+from click_logs import COLUMNS, READER, dataset, plain, taken, write
 
+from clickline._native import feature_key
+from clickline.config.data import Data
+from clickline.data import reader_tables
+from clickline.data.pipeline import Dataset
 from clickline.data.readers import Reader
+from clickline.data.schema import Schema
 from clickline.errors import DataError, JobError
 from clickline.plugins import load_class
 
@@ -35,8 +41,61 @@ def test_option_that_it_does_not_have(tmp_path: Path) -> None:
 
 def test_reader_that_fails(tmp_path: Path) -> None:
     path = write(tmp_path, "custom", 30)
-    with pytest.raises(DataError, match=r"Pipes failed on '.*' after 0 rows with RuntimeError: reader broke"):
+    with pytest.raises(
+        DataError, match=r"Pipes failed on '.*' after 3 rows with RuntimeError: reader broke; to have a row skipped"
+    ):
         taken(dataset([path], "custom", tmp_path, reader={"fail_at": 3}))
+
+
+BAD_ROWS = """
+from clickline import Reader, RowError
+
+class Half(Reader):
+    def rows(self, stream, path):
+        for number, line in enumerate(stream, 1):
+            label, user, tags, price = line.decode().rstrip("\\n").split("|")
+            row = {"label": int(label), "user": user, "tags": tags.split(";"), "price": price or None}
+            if number == 20:
+                yield RowError("is not a price", column="price")
+            elif number == 33:
+                yield row | {"label": "x"}
+            elif number == 47:
+                yield row | {"user": {"id": 3}}
+            elif number == 48:
+                yield row | {"user": 7.0}
+            elif number == 49:
+                yield row | {"tags": "t1"}
+            else:
+                yield row
+"""
+
+
+@pytest.mark.parametrize("rows_per_table", [4096, 20])
+def test_malformed_rows_are_skipped_and_told_with_row_and_column(rows_per_table, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(reader_tables, "ROWS_PER_TABLE", rows_per_table)
+    path = write(tmp_path, "custom", 60)
+    (tmp_path / "half.py").write_text(BAD_ROWS)
+
+    def read(**limits: float) -> Dataset:
+        data = Data(format=f"{tmp_path}/half.py:Half", **limits)
+        schema = Schema.of(data, COLUMNS)
+        return Dataset(data=data, schema=schema, paths=[str(path)], batch_size=16, seed=1, shuffle=False)
+
+    found = read(max_bad_rows=5)
+    batches = [batch for batch, _ in found.batches(epoch=0)]
+    assert sum(map(len, batches)) == 57
+    told = [(row.line, row.reason) for row in found.report.examples]
+    assert [line for line, _ in told] == [20, 33, 47]
+    assert told[0][1] == "column 'price': is not a price"
+    assert "label" in told[1][1]
+    assert "'x'" in told[1][1]
+    assert told[2][1] == "column 'user': dict is neither text, a number, None nor a list of these"
+    assert str(found.report.examples[0]).endswith(", row 20: column 'price': is not a price")
+    numbered = np.concatenate([batch.keys[batch.offsets[:-1].reshape(len(batch), 2)[:, 0]] for batch in batches])
+    assert feature_key("user", b"7") == numbered[48 - 1 - 3]
+    with pytest.raises(DataError, match=r"row 47: column 'user': dict is neither"):
+        for _ in read(max_bad_rows=2).batches(epoch=0):
+            pass
 
 
 def test_rows_may_differ_in_their_columns() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from click_logs import criteo, dataset, plain, taken, write
 
-from clickline.data import readers, shuffling, tables
+from clickline.data import reader_tables, shuffling, tables
 from clickline.data.positions import Position
 from clickline.errors import CheckpointError, DataError
 
 
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several record batches in a file of a few rows."""
-    for module in (readers, tables):
+    for module in (reader_tables, tables):
         monkeypatch.setattr(module, "ROWS_PER_TABLE", 20)
 
 

@@ -25,6 +25,7 @@ from clickline.serve.counting import Counts
 from clickline.serve.fronts import Timing
 from clickline.serve.guarding import Guard
 from clickline.serve.reading import FeatureReader
+from clickline.serve.request_series import series_of
 from clickline.serve.requests import Answer, Counting, Question, refuse
 from clickline.serve.worker import Worker
 
@@ -49,6 +50,7 @@ class StubServed:
             schema=SCHEMA,
             labels=("label",),
             reader=FeatureReader(SCHEMA),
+            requests=None,
             created=1000.0,
             watermark=None,
         )
@@ -82,9 +84,11 @@ class StubPredictor:
         if version not in (None, VERSION, VERSION - 1):
             raise refuse("unknown_version", f"model ctr has no version {version}")
         served = self.models["ctr"]
-        return SimpleNamespace(loaded=served.current, model="ctr", tag="", served=served, shadow=None)
+        return SimpleNamespace(
+            loaded=served.current, model="ctr", tag="", served=served, shadow=None, series=series_of("ctr")
+        )
 
-    def submit(self, chosen: Any, question: Question, *, done: Done, timeout: Any = None, again: Any = None) -> None:
+    def submit(self, chosen: Any, question: Question, *, done: Done, **_: Any) -> None:
         if self.full:
             raise refuse("overloaded", "256 requests are waiting, which is the limit", 0.3)
         if self.broken:

@@ -32,7 +32,7 @@ class SlowPredictor(StubPredictor):
     def _found(self) -> None:
         self.missing = False
 
-    def submit(self, chosen: Any, question: Question, *, done: Any, timeout: Any = None, again: Any = None) -> None:
+    def submit(self, chosen: Any, question: Question, *, done: Any, **_: Any) -> None:
         def late(answer: Any) -> None:
             time.sleep(0.02)
             done(answer)

@@ -278,7 +278,7 @@ def test_a_head_that_trickles_has_the_same_time_as_any_other(tmp_path: Path) -> 
                 talk.send(b"X: y\r\n")
                 found = connection.recv(1000)
             except TimeoutError:
-                assert time.monotonic() - started < 10
+                assert time.monotonic() - started < 60
                 continue
             assert found.startswith(b"HTTP/1.1 408 ")
             break

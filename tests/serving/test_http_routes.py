@@ -102,7 +102,10 @@ def test_every_mistake_has_its_status_and_reason(
         answer = client.post(path, content=body)
         assert (answer.status_code, answer.json()["reason"]) == (status, reason)
         assert set(answer.json()) == {"error", "reason"}
-        assert f'clickline_failures_total{{reason="{reason}"}} 1' in client.get("/metrics").text
+        # What is wrong with its features is known once the model is chosen.
+        known = path == "/predict" or (path == "/v2/models/ctr/infer" and body != b"{}")
+        named = ',model="ctr"' if known else ""
+        assert f'clickline_failures_total{{reason="{reason}"{named}}} 1' in client.get("/metrics").text
         assert client.post("/predict", content=BODY).status_code == 200
 
 
@@ -195,11 +198,11 @@ def test_every_metric_is_on_the_page_and_requests_are_counted(client: httpx.Clie
     assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert {line.split()[2] for line in page.text.splitlines() if line.startswith("# TYPE")} >= set(METRICS)
     lines = page.text.splitlines()
-    assert 'clickline_requests_total{protocol="plain"} 3' in lines
-    assert 'clickline_requests_total{protocol="v2"} 1' in lines
+    assert 'clickline_requests_total{protocol="plain",model="ctr"} 3' in lines
+    assert 'clickline_requests_total{protocol="v2",model="ctr"} 1' in lines
     assert "clickline_rows_total 5" in lines
-    assert 'clickline_seconds_count{stage="read"} 4' in lines
-    assert 'clickline_seconds_count{stage="total"} 4' in lines
+    assert 'clickline_seconds_count{stage="read",model="ctr"} 4' in lines
+    assert 'clickline_seconds_count{stage="total",model="ctr"} 4' in lines
     assert "clickline_connections 1" in lines
     assert "clickline_workers 1" in lines
     [age] = [line for line in lines if line.startswith('clickline_data_age_seconds{model="ctr"}')]

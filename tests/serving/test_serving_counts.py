@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from clickline.serve import metrics
 from clickline.serve.accepting import Balance
-from clickline.serve.counting import METRICS, MOST_LABELS, OTHERS, Counts, added_up
+from clickline.serve.counting import METRICS, MOST_LABELS, OTHERS, PROBABILITIES, Counts, added_up, series
 
 
 def page(directory: Path) -> list[str]:
@@ -76,14 +80,15 @@ def test_prometheus_reads_the_page(tmp_path: Path) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     counts = Counts(tmp_path / "0.counts")
-    counts.count("clickline_variant_total", 1, 'a "quoted" \\ tag\n')
+    counts.count("clickline_requests_total", 1, series("plain", "ctr", 'a "quoted" \\ tag\n'))
     counts.observe("clickline_seconds", 0.0123, "rows")
     counts.count("unheard_of_total", 2, "x")
     counts.observe("unheard_of_seconds", 2)
     text = metrics.page(tmp_path, times={"ctr": time.time() - 60}).decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     assert {name.removesuffix("_total") for name in METRICS} <= set(found)
-    assert found["clickline_variant"].samples[0].labels == {"tag": 'a "quoted" \\ tag\n'}
+    labels = {"protocol": "plain", "model": "ctr", "variant": 'a "quoted" \\ tag\n'}
+    assert found["clickline_requests"].samples[0].labels == labels
     assert 60 <= found["clickline_data_age_seconds"].samples[0].value < 120
     buckets = [one.value for one in found["clickline_seconds"].samples if one.name.endswith("_bucket")]
     assert buckets == sorted(buckets)
@@ -94,31 +99,38 @@ def test_prometheus_reads_the_page(tmp_path: Path) -> None:
 def test_names_from_outside_cannot_fill_the_file(tmp_path: Path) -> None:
     counts = Counts(tmp_path / "0.counts")
     for number in range(10_000):
-        counts.count("clickline_variant_total", 1, f"tag {number}")
-    counts.count("clickline_variant_total", 1, "x" * 10_000)
+        counts.count("clickline_requests_total", 1, f"tag {number}")
+    counts.count("clickline_requests_total", 1, "x" * 10_000)
     for number in range(1000):
         counts.observe(f"histogram_{number}", 1.0)
-    found = added_up([tmp_path / "0.counts"])["clickline_variant_total"]
+    found = added_up([tmp_path / "0.counts"])["clickline_requests_total"]
     assert len(found) == MOST_LABELS + 1
     assert found[OTHERS][0] == 10_001 - MOST_LABELS
+
+
+def test_values_of_a_batch_are_counted_as_each_by_itself(tmp_path: Path) -> None:
+    values = np.array([[0.5, 0.0], [0.0005, 1.0], [0.25, 2.0], [0.5000001, 0.3]], np.float32)
+    counts = Counts(tmp_path / "0.counts")
+    for label, column in (("click", 0), ("buy", 1)):
+        for _ in range(2):
+            counts.observe_all("clickline_predicted_probability", values[:, column], series("ctr", "", label))
+    found = added_up([tmp_path / "0.counts"])["clickline_predicted_probability"]
+    for label, column in (("click", 0), ("buy", 1)):
+        numbers = found[series("ctr", "", label)]
+        expected = [0.0] * (len(PROBABILITIES) + 1)
+        for value in values[:, column]:
+            expected[bisect_left(PROBABILITIES, float(value))] += 2
+        assert numbers[:-1] == expected
+        assert numbers[-1] == pytest.approx(2 * values[:, column].sum())
+    lines = page(tmp_path)
+    assert 'clickline_predicted_probability_count{model="ctr",label="click"} 8' in lines
+    assert 'clickline_predicted_probability_bucket{model="ctr",label="click",le="0.25"} 4' in lines
 
 
 def test_a_file_that_is_being_made_counts_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "1.counts").write_bytes(b"")
     Counts(tmp_path / "0.counts").count("clickline_rows_total")
     assert "clickline_rows_total 1" in page(tmp_path)
-
-
-def test_counting_takes_less_than_a_microsecond_or_so(tmp_path: Path) -> None:
-    counts = Counts(tmp_path / "0.counts")
-    best = 1.0
-    for _ in range(20):
-        start = time.perf_counter()
-        for _ in range(1000):
-            counts.observe("clickline_seconds", 0.001, "total")
-        best = min(best, (time.perf_counter() - start) / 1000)
-    print(f"observe: {best * 1e9:.0f} ns")
-    assert best < 3e-6  # wanted: 1; a machine that is slow or busy gets three
 
 
 def test_a_worker_with_more_connections_lets_others_go_first(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import PeerError
+from clickline.launch import suite_states
 from clickline.launch.suite_states import (
     LOCK,
     claimed,
@@ -140,14 +140,24 @@ def test_a_stranger_gets_no_signal_while_another_suite_begins(tmp_path: Path, ch
         assert process.poll() is None
 
 
-def test_a_suite_that_has_just_begun_is_waited_for(tmp_path: Path) -> None:
+def test_a_suite_that_has_just_begun_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the lock and says who it is only after whoever wants to stop it has looked three times."""
+    looks = 0
+    is_up_really = suite_states.is_up
+
+    def looked(state: Path) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            write_suite(state, noted)
+        return is_up_really(state)
+
     with sleeper() as stranger, another(tmp_path, "unknown") as process:
         stranger_in(tmp_path, stranger.pid)
         noted = {"pid": process.pid, "birth": birth(process.pid), "boot": boot_id(), "components": []}
-        later = threading.Timer(0.3, write_suite, (tmp_path, noted))
-        later.start()
+        monkeypatch.setattr(suite_states, "is_up", looked)
         assert stop(tmp_path, seconds=30)
-        later.join()
+        assert looks == 3
         assert process.wait(30) == 0
         assert stranger.poll() is None
 

@@ -46,6 +46,40 @@ def test_going_on_after_a_load_is_as_if_never_stopped(optimizer: str, push: Any,
     assert (tmp_path / "straight").read_bytes() == (tmp_path / "resumed").read_bytes()
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_rows_get_back_the_values_of_a_file_and_no_others_change(optimizer: str, push: Any, tmp_path: Path) -> None:
+    trained = table(optimizer)
+    train(trained, push, ticks=range(5))
+    known = trained.keys()
+    given = trained.rows(known), trained.states(known)
+    trained.save(tmp_path / "given")
+    push(trained, np.arange(10_000, 10_400, dtype=np.uint64), np.ones((400, 5)), slot=0, tick=6)
+    train(trained, push, ticks=range(5, 9))
+    new = np.setdiff1d(trained.keys(), known)
+    before = trained.rows(new), trained.counts(known), trained.last_seen(known)
+    assert len(new) > 300
+    trained.restore(tmp_path / "given", 0, 2000)
+    trained.restore(tmp_path / "given", 2000, 4096)
+    assert trained.rows(known).tobytes() == given[0].tobytes()
+    assert trained.states(known).tobytes() == given[1].tobytes()
+    for seen, was in zip((trained.rows(new), trained.counts(known), trained.last_seen(known)), before, strict=True):
+        assert seen.tobytes() == was.tobytes()
+
+
+def test_a_row_that_is_gone_does_not_come_back_from_a_file(push: Any, tmp_path: Path) -> None:
+    trained = table()
+    push(trained, np.arange(0, 200, 2, dtype=np.uint64) + np.uint64(1), np.ones((100, 5)), slot=1, tick=1)
+    trained.save(tmp_path / "given")
+    empty = table()
+    empty.restore(tmp_path / "given")
+    assert len(empty) == 0
+    damaged = bytearray((tmp_path / "given").read_bytes())
+    damaged[-1] ^= 1
+    (tmp_path / "damaged").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="checksum"):
+        trained.restore(tmp_path / "damaged")
+
+
 def test_the_same_rows_give_the_same_bytes_whatever_their_order(push: Any, tmp_path: Path) -> None:
     keys = np.random.default_rng(0).integers(0, 2**64, 3000, dtype=np.uint64)
     for name, order in (("up", keys), ("down", keys[::-1])):

@@ -13,7 +13,8 @@ from clickline.data.schema import Schema
 from clickline.ps.averages import Average
 from clickline.train import checkpoints
 from clickline.train.api import evaluate_checkpoint
-from clickline.train.learner import Learner
+from clickline.train.learner import Learner, weight_of
+from clickline.train.warm_start import restart_rows
 
 
 @pytest.fixture
@@ -96,6 +97,46 @@ def test_a_key_of_two_declarations_learns_once_from_the_sum(history_log, tmp_pat
     np.testing.assert_array_equal(table.counts(keys)[:, 0], shows)
 
 
+def test_a_rows_gradient_is_the_sum_over_the_batch_whatever_else_is_in_it(history_log, tmp_path):
+    """The loss is a mean over rows; a table's row must not learn less because a batch is larger."""
+    job = job_for(history_log, tmp_path, model={"name": "lr", "params": {}})
+    learner, batches = learner_of(job)
+    batch, _ = next(batches)
+    batches.close()
+
+    def gradient_of(rows, key):
+        part = batch.part(0, rows)
+        pulled = learner.sparse.pull(learner.sparse.plan(part), rows=rows, training=True)
+        learner._differentiate(part, pulled)
+        found = learner.sparse.gradients(pulled, weight=weight_of(part))["linear"]
+        return found.values[found.keys.tolist().index(key)]
+
+    key = batch.keys[0]  # user u0, who is in rows 0, 40 and 80
+    alone = gradient_of(1, key)
+    assert abs(alone) == pytest.approx(0.5, abs=0.01)  # a model that knows nothing errs by a half
+    np.testing.assert_allclose(gradient_of(40, key), alone, rtol=1e-5)
+
+
+def test_a_learner_predicts_with_the_average_and_keeps_its_parameters(history_log, tmp_path):
+    learner, batches = learner_of(job_for(history_log, tmp_path, train={"average": 0.99}))
+    first, _ = next(batches)
+    for _ in learner.learn(batches, barrier=lambda _: False):
+        pass
+    raw = {name: tensor.detach().clone() for name, tensor in learner.model.named_parameters()}
+    averaged = learner.predict(first)
+    for name, parameter in learner.model.named_parameters():
+        torch.testing.assert_close(parameter.detach(), raw[name], rtol=0, atol=0)
+    with torch.no_grad():
+        for name, parameter in learner.model.named_parameters():
+            parameter.copy_(learner.average.tensors()[name])
+    learner.average = Average(learner.model, keep=0)
+    np.testing.assert_array_equal(learner.predict(first), averaged)
+    with torch.no_grad():
+        for name, parameter in learner.model.named_parameters():
+            parameter.copy_(raw[name])
+    assert np.abs(learner.predict(first) - averaged).max() > 1e-3
+
+
 def test_several_labels_are_learned_and_measured_together(history_log, tmp_path):
     features = {"labels": ["click", "buy"], "slots": ["user", "movie", {"name": "seen", "separator": "|"}]}
     job = job_for(history_log, tmp_path, features=features, model={"name": "mmoe", "params": {}})
@@ -133,13 +174,15 @@ def test_event_time_is_the_tables_clock(history_log, tmp_path):
 
 
 def test_restarted_rows_keep_their_counts_and_lose_their_weights(history_log, tmp_path):
-    learner, batches = learner_of(job_for(history_log, tmp_path, tables={"embedding": {"init_scale": 0.0}}))
+    job = job_for(history_log, tmp_path, tables={"embedding": {"init_scale": 0.0}})
+    learner, batches = learner_of(job)
     for _ in learner.learn(batches, barrier=lambda _: False):
         pass
     table = learner.sparse.tables["embedding"]
     keys, counts = table.keys(), table.counts(table.keys())
     assert np.abs(table.rows(keys)).max() > 0
-    learner.sparse.restart()
+    sparse = learner.sparse
+    restart_rows(sparse.tables, embeddings=sparse.embeddings, settings=job.tables, start=None)
     assert np.abs(table.rows(keys)).max() == 0
     np.testing.assert_array_equal(table.counts(keys), counts)
 

@@ -57,7 +57,7 @@ def test_a_second_training_is_refused_before_it_has_written_anything(holder, sma
     (directory / "checkpoints" / ".writing-step-0000000002-77").mkdir()
     (directory / "result.json").write_text("{}")
     before = contents(directory)
-    servers = {"pservers": 1, "trainers": 1} if strategy == "async" else {"trainers": 2}
+    servers = {"async": {"pservers": 1}, "collective": {"trainers": 2}}.get(strategy, {})
     job = Job.model_validate({**small_job.model_dump(), "strategy": strategy, "cluster": servers})
     with pytest.raises(PeerError) as refused:
         train_job(job, **options)

@@ -130,6 +130,17 @@ def test_servers_without_keys_are_not_asked_but_count_every_step(cluster: Any) -
     assert [table.step for table in tables] == [2, 2, 2]
 
 
+def test_a_push_dropped_as_stale_is_progress_of_its_lease(cluster: Any) -> None:
+    """Else a piece whose last pushes were dropped would be read again, rows that were learned before included."""
+    lane, (server,), _ = cluster(1)
+    keys, *rest = arrays(keys_in_order(20))
+    versions = lane.pull(3, keys, np.empty((len(keys), DIM), np.float32), training=True)
+    for done in (100, 200, 300):
+        lane.push(3, keys, *rest, tick=1, based_on=versions, max_staleness=1, lease=7, rows_done=done)
+    assert server.counters()["discarded"] == 1
+    assert dict(server.progress()) == {7: 300}
+
+
 def test_staleness_is_counted_and_bounded(cluster: Any) -> None:
     lane, made, tables = cluster(1)
     batch = arrays(keys_in_order(20))

@@ -315,7 +315,7 @@ def test_it_gives_up_in_the_end_and_says_what_was_wrong(serve: Serve, connect: C
     begin = time.monotonic()
     with pytest.raises(PeerError, match=r"nobody: No such file or directory \(tried \d+ times in 0\.\d s\)"):
         lane.call("x", [[]])
-    assert 0.3 <= time.monotonic() - begin < 5
+    assert time.monotonic() - begin >= 0.3
     assert lane.counters()["retries"] > 1
 
 

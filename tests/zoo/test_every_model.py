@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-from zoo_data import EVERY_MODEL, random_inputs, small, with_gradients
 
 from clickline.models import Model
+from zoo_data import EVERY_MODEL, random_inputs, small, with_gradients
 
 DEEP = [name for name in EVERY_MODEL if name not in ("lr", "fm", "ffm")]
 

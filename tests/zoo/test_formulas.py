@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
-from zoo_data import random_inputs, small
 
 from clickline.models.interactions import (
     CIN,
@@ -23,6 +22,7 @@ from clickline.models.interactions import (
     pairwise,
 )
 from clickline.models.layers import MLP, Dice
+from zoo_data import random_inputs, small
 
 B, S, K = 3, 5, 4
 

@@ -24,6 +24,7 @@ from clickline.cli.doctor import doctor
 from clickline.cli.down import down
 from clickline.cli.evaluate import evaluate
 from clickline.cli.explain import explain
+from clickline.cli.export import export
 from clickline.cli.fileserver import fileserver
 from clickline.cli.logs import logs
 from clickline.cli.output import ReportingGroup
@@ -31,6 +32,7 @@ from clickline.cli.predict import predict
 from clickline.cli.pserver import pserver
 from clickline.cli.publish import publish
 from clickline.cli.rollback import rollback
+from clickline.cli.runs import compare, runs
 from clickline.cli.serve import serve
 from clickline.cli.status import status
 from clickline.cli.train import train
@@ -92,12 +94,15 @@ app.command()(trainer)
 app.command()(coordinator)
 app.command()(status)
 app.command()(logs)
+app.command()(runs)
+app.command()(compare)
 app.command()(evaluate)
 app.command()(fileserver)
 app.add_typer(checkpoint.app, name="checkpoint")
 app.command()(publish)
 app.add_typer(versions.app, name="versions")
 app.command()(rollback)
+app.command()(export)
 app.command()(build)
 app.command()(transfer)
 app.command()(agent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,10 +12,25 @@ import typer
 if TYPE_CHECKING:
     from clickline.serve.clients import Client
 
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The predictor's address.")]
+DEFAULT_URL = "http://127.0.0.1:8010"
+_ADDRESS = f"The predictor's address; if not given, that of the suite in --state, else {DEFAULT_URL}."
+Url = Annotated[str | None, typer.Option("--url", metavar="URL", help=_ADDRESS, show_default=False)]
+UrlArgument = Annotated[str | None, typer.Argument(metavar="[URL]", help=_ADDRESS, show_default=False)]
+State = Annotated[Path, typer.Option("--state", metavar="STATE", help="The state directory of `clickline up`.")]
 ModelName = Annotated[
     str | None, typer.Option("--model", help="Which one, where it serves several.", show_default=False)
 ]
+
+
+def predictor_url(url: str | None, state: Path) -> str:
+    """The address named; else that of the suite which is up in the state directory; else where `serve` listens."""
+    from clickline.launch.suite_states import is_up, read_suite
+
+    if url is not None:
+        return url
+    # What a killed suite has left names a port that may be anybody's by now.
+    suite = (read_suite(state) if is_up(state) else None) or {}
+    return str(suite.get("http") or DEFAULT_URL)
 
 
 def connected(url: str, *, timeout: float) -> Client:

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from clickline.cli.asked import ModelName, asked, connected, described
+from clickline.cli.asked import ModelName, State, UrlArgument, asked, connected, described, predictor_url
 from clickline.cli.output import AsJson, errors, print_json, results, say
 
 app = typer.Typer(help="Measure what runs: how fast, how many, how many fail.", no_args_is_help=True)
@@ -27,7 +28,8 @@ def _bench() -> None:
 
 @app.command()
 def serve(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The predictor's address.")] = "http://127.0.0.1:8010",
+    url: UrlArgument = None,
+    state: State = Path("runs"),
     protocol: Annotated[
         str, typer.Option(help="json, v2 (Open Inference Protocol), binary (the same, binary tensors) or grpc.")
     ] = "json",
@@ -77,7 +79,7 @@ def serve(
         seed=seed,
         timeout=timeout,
     )
-    with connected(url, timeout=timeout) as client, asked():
+    with connected(predictor_url(url, state), timeout=timeout) as client, asked():
         name = model or default_model(client.status())
         drawn = _rows(described(client, name), file, seed)
         with _progress(quiet=as_json) as tell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,7 +14,9 @@ PUSH = 1 << 18
 def capacity(
     rows: Annotated[int, typer.Option(min=1, help="Rows to measure with.")] = 1_000_000,
     dim: Annotated[int, typer.Option(min=1, max=4096, help="Length of a row's vector.")] = 16,
-    optimizer: Annotated[str, typer.Option(help="sgd, adagrad, adam, adamw or ftrl.")] = "adagrad",
+    optimizer: Annotated[
+        Literal["sgd", "adagrad", "adam", "adamw", "ftrl"], typer.Option(help="The rule, whose state is part of a row.")
+    ] = "adagrad",
     planned: Annotated[int, typer.Option(min=0, help="Rows you plan for; memory is extrapolated to it.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -28,7 +30,7 @@ def capacity(
     from clickline.config.tables import SparseOptimizer, Table, Tables
     from clickline.ps.tables import build_table
 
-    spec = Table(optimizer=SparseOptimizer.model_validate({"name": optimizer}))
+    spec = Table(optimizer=SparseOptimizer(name=optimizer))
     table = build_table(dim=dim, table=spec, tables=Tables(), slots=(), seed=1)
     for start in track(range(0, rows, PUSH), "filling", console=errors(), disable=as_json):
         # odd multiplier: distinct keys, spread over all buckets

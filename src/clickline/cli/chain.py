@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clickline.publish.manifests import Manifest
     from clickline.publish.stores import Store
     from clickline.train.checkpoints import Checkpoint
+    from clickline.train.preflight import CheckedJob
     from clickline.train.watching import Watcher
 
 DEMO = {"name": "demo", "model.hidden": "[64, 32]", "train.epochs": 2, "train.log_every": 50}
@@ -53,17 +54,18 @@ def demo_data(state: Path, rows: int, watcher: Watcher) -> tuple[Path, float]:
     return data.with_suffix(".job.yaml"), best
 
 
-def read_chain_job(path: str, *, state: Path, settings: list[str], overrides: list[str]) -> Job:
+def read_chain_job(path: str, *, state: Path, settings: list[str], overrides: list[str]) -> CheckedJob:
     """The job, with runs below the state directory, and by parameter servers unless it says how it is to be trained."""
-    from clickline.config.reading import read_job
+    from clickline.config.reading import read_draft
+    from clickline.train.preflight import check_draft
 
     known = [f"output={json.dumps(str(state))}", *settings]
-    loaded = read_job(path, overrides=[*known, *overrides])
-    said = any(loaded.origins.get(key, "default") != "default" for key in ("strategy", *CLUSTER))
-    if said or loaded.job.tables.evict_every:  # servers sweep at the end of an epoch only
-        return loaded.job
-    cluster = [f"{key}={value}" for key, value in CLUSTER.items()]
-    return read_job(path, overrides=[*known, *cluster, *overrides]).job
+    draft = read_draft(path, overrides=[*known, *overrides])
+    said = any(draft.loaded.origins.get(key, "default") != "default" for key in ("strategy", *CLUSTER))
+    if not said and not draft.loaded.job.tables.evict_every:  # servers sweep at the end of an epoch only
+        cluster = [f"{key}={value}" for key, value in CLUSTER.items()]
+        draft = read_draft(path, overrides=[*known, *cluster, *overrides])
+    return check_draft(draft)
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Training:
 def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
     """Train, or go on training, or find that all is done."""
     from clickline.errors import CheckpointError
-    from clickline.launch.clusters import JOB_FILE, train_job, write_job_file
+    from clickline.launch.clusters import train_job
     from clickline.train import checkpoints
     from clickline.train.resuming import check_same_job
 
@@ -102,9 +104,7 @@ def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
             ) from None
         watcher.say(f"going on with {directory} from step {found[-1].step:,} (--fresh starts over)")
         how = "resumed"
-    result = train_job(job, resume=bool(found), fresh=fresh, watcher=watcher)
-    # As launchers leave it: to go on with, whatever --set and files it came from.
-    write_job_file(directory / JOB_FILE, job)
+    result = train_job(job, resume=bool(found), fresh=fresh, watcher=watcher, checked=True)
     return Training(how, directory, result.checkpoint, result.rows, result.seconds, result.test)
 
 

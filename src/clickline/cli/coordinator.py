@@ -17,6 +17,7 @@ def coordinator(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
     resume_from: Annotated[Path | None, typer.Option(help="Go on from this checkpoint.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the run's checkpoints and start over.")] = False,
+    warm_start: Annotated[Path | None, typer.Option(help="Start with this checkpoint's weights.")] = None,
 ) -> None:
     """Run the coordinator of a job on its own; without one, pserver 0 is the coordinator too.
 
@@ -27,4 +28,4 @@ def coordinator(
 
     Example: clickline coordinator job.yaml
     """
-    run_role("coordinator", job, overrides or [], resume=resume_from or resume, fresh=fresh)
+    run_role("coordinator", job, overrides or [], resume=resume_from or resume, fresh=fresh, warm_start=warm_start)

@@ -71,17 +71,25 @@ def movielens(
     source: Annotated[str, _source("ml-1m.zip, or the directory it was unpacked to.")],
     out: Out,
     test_share: TestShare = 0.2,
+    two_labels: Annotated[
+        bool, typer.Option("--two-labels", help="Write a job that trains mmoe on label and five_stars.")
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Import MovieLens 1M: four stars are a click, and each row has what its user liked before.
+
+    Rows keep their rating and have a second label, five_stars; the job trains din on the first one unless
+    --two-labels is given.
 
     Example: clickline data import movielens ml-1m.zip --out data/movielens
     """
     from clickline.data.importing import import_movielens
 
     with _progress("importing MovieLens", shown=not as_json) as progress:
-        done = import_movielens(source, out, test_share=test_share, force=force, progress=progress)
+        done = import_movielens(
+            source, out, test_share=test_share, two_labels=two_labels, force=force, progress=progress
+        )
     _report(done, as_json=as_json)
 
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from clickline.cli.output import results
-from clickline.cli.runs import find_run
 from clickline.errors import ClicklineError
 
 COLOURS = {"coordinator": "magenta", "pserver": "cyan", "trainer": "green"}
@@ -32,6 +31,7 @@ def logs(
     Example: clickline logs -f trainer
     """
     from clickline.launch.following import Follower
+    from clickline.train.run_directory import find_run
 
     directory = find_run(run) / "logs"
     follower = Follower(directory, wanted=_wanted(who))

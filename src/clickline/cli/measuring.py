@@ -73,7 +73,7 @@ class Asking:
         give_up = time.monotonic() + _TRY_FOR
         while True:
             try:
-                reply = self._http.post(f"{self._suite.http}/predict", content=body)
+                reply = self._http.post(f"{self._suite.http}/models/{self._suite.model}/predict", content=body)
             except httpx.TransportError as error:
                 trouble = f"{type(error).__name__}: {error}"
             else:

@@ -51,9 +51,10 @@ class ReportingGroup(TyperGroup):
             with _unwritable_is_no_other_error():
                 report(error, as_json=ctx.meta.get(_JSON_ASKED, False))
             raise typer.Exit(error.exit_code) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            text = str(error) if type(error) is not KeyboardInterrupt else ""
             with _unwritable_is_no_other_error():
-                errors().print("interrupted", style="red")
+                say_error(text or "interrupted")
             raise typer.Exit(INTERRUPTED) from None
 
 

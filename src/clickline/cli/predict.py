@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from clickline.cli.asked import ModelName, Url, asked, connected
-from clickline.cli.output import AsJson, print_json, results
+from clickline.cli.asked import ModelName, State, Url, asked, connected, predictor_url
+from clickline.cli.output import AsJson, print_json, results, say_note
 
 if TYPE_CHECKING:
     from clickline.serve.payloads import Prediction
@@ -25,13 +26,15 @@ def predict(
         list[str] | None,
         typer.Argument(metavar="[ROW…]", help="COLUMN=VALUE… of one row, or rows as JSON objects.", show_default=False),
     ] = None,
-    url: Url = "http://127.0.0.1:8010",
+    url: Url = None,
+    state: State = Path("runs"),
     file: Annotated[
         str | None,
         typer.Option(
             "--file",
             metavar="FILE|-",
-            help="Rows as JSON lines, or a log as it is; - is standard input.",
+            help="Rows as JSON lines, or a log as it is, columns included that the model does not read; - is standard "
+            "input.",
             show_default=False,
         ),
     ] = None,
@@ -57,7 +60,7 @@ def predict(
     """
     from clickline.serve.row_files import batches
 
-    with connected(url, timeout=timeout) as client, asked():
+    with connected(predictor_url(url, state), timeout=timeout) as client, asked():
         rows = _rows(client, row or [], file, form, delimiter, model)
         answers = ((part, client.predict(part, model=model, version=version, key=key)) for part in batches(rows, batch))
         if as_json:
@@ -88,7 +91,9 @@ def _rows(
     def known() -> list[str]:
         return columns(described(client, model))
 
-    rows = read_file(file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known)
+    rows = read_file(
+        file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known, on_left_out=say_note
+    )
     first = next(rows, None)
     if first is None:
         raise DataError(f"there are no rows in {file or 'standard input'}")

@@ -37,7 +37,7 @@ def publish(
     storage: StoragePairs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish the newest checkpoint as a version: row files, ONNX network, manifest.
+    """Publish a run's best checkpoint by validation, else its newest, as a version: row files, ONNX network, manifest.
 
     The job may still be running. Before anything is visible, the network is run on rows read from the published files
     and must predict what the trainer predicts; else nothing is published, and the exit code is 8.
@@ -46,7 +46,6 @@ def publish(
     """
     from pathlib import Path
 
-    from clickline.cli.runs import find_run
     from clickline.publish.publishing import Settings
     from clickline.publish.publishing import publish as make
     from clickline.publish.stores import open_store
@@ -54,9 +53,8 @@ def publish(
     from clickline.train.watching import Silent, watcher_for
 
     store = open_store(to, options=options_of(storage))
-    place = Path(source)
     manifest = make(
-        place if place.is_dir() else find_run(source),
+        Path(source),
         store,
         Settings(
             kind=kind,
@@ -76,15 +74,33 @@ def publish(
     for name, table in manifest.tables.items():
         deleted = f", {table.deleted:,} deleted" if table.deleted else ""
         say(f"  {name}: {table.rows:,} rows{deleted}; {table.total:,} in all, {table.dtype} × {table.dim}")
+    auc, on = manifest.training["auc"], manifest.training["auc_on"]
+    files = manifest.training["measured_on"].get(on, [])
+    say("  AUC not measured on this checkpoint" if auc is None else f"  AUC {auc:.5f} on {on} data: {_named(files)}")
     say(f"  predictions differ from the trainer's by at most {manifest.parity['max_difference']:.2g}")
+
+
+def _named(files: list[str], *, most: int = 3) -> str:
+    """A list of files, shortened."""
+    return ", ".join(files[:most]) + (f" and {len(files) - most} more" if len(files) > most else "")
 
 
 def options_of(pairs: list[str] | None) -> dict[str, str]:
     """KEY=VALUE as options of fsspec."""
+    from pydantic_core import PydanticCustomError
+
+    from clickline.config.concealing import check_concealed
+
     found = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--storage")
         found[key] = value
-    return found
+    try:
+        return check_concealed(found)
+    except PydanticCustomError:
+        raise typer.BadParameter(
+            "everybody on this machine can read arguments; write a secret as ${env:NAME} and set NAME",
+            param_hint="--storage",
+        ) from None

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md, made from the verbs themselves.
+"""docs/reference/cli.md, made from the verbs themselves, and the references of serve.yaml and transfer.yaml.
 
 python -m clickline.cli.reference docs/reference
 """
@@ -14,6 +14,7 @@ from typing import Any
 import typer.main
 
 from clickline.cli import EXIT_CODES, app
+from clickline.cli.settings_reference import SERVE, TRANSFER
 from clickline.launch.endings import MEANINGS
 
 _HEAD = """\
@@ -39,12 +40,12 @@ def page() -> str:
     return _HEAD + codes + "".join(_verbs(typer.main.get_command(app), "clickline"))
 
 
-def write(directory: Path) -> Path:
-    """Write the page; gives back its path."""
+def write(directory: Path) -> list[Path]:
+    """Write the pages; gives back their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "cli.md"
     file.write_text(page(), encoding="utf-8")
-    return file
+    return [file, *SERVE.write(directory), *TRANSFER.write(directory)]
 
 
 def _verbs(group: Any, prefix: str) -> Iterator[str]:
@@ -68,4 +69,5 @@ def _row(parameter: Any) -> str:
 
 
 if __name__ == "__main__":
-    print(write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")))
+    for file in write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")):
+        print(file)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from clickline.config.reading import Draft
+    from clickline.launch.environment import Place
+    from clickline.launch.flags import Flags
+
+log = logging.getLogger("clickline.launch")
 RUNNERS = {
     "pserver": "clickline.train.cluster.processes:run_pserver",
     "trainer": "clickline.train.cluster.processes:run_trainer",
@@ -17,12 +24,13 @@ RUNNERS = {
 
 def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
     """Be one process of a job, until it is done or told to stop. `options` are the role's own."""
-    from clickline.config.reading import read_job
+    from clickline.config.reading import read_draft
     from clickline.launch.child import launched, stopped_by_signals
     from clickline.launch.environment import read_place
     from clickline.launch.flags import Flags, older_flags
     from clickline.launch.logs import set_up
     from clickline.launch.open_files import raise_open_file_limit
+    from clickline.train.own_code import use_own_code
 
     with stopped_by_signals():
         place = read_place(role)
@@ -31,9 +39,24 @@ def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
         # A job that our launcher hands on has the flags in it, and --set on top of them.
         flags = Flags([], {}) if launched() else older_flags()
         for line in flags.report().splitlines():
-            logging.getLogger("clickline.launch").warning(line)
-        loaded = read_job(job, overrides=[*flags.overrides, *place.overrides, *overrides])
-        _runner(role)(loaded.job, place.within(loaded.job), **options)
+            log.warning(line)
+        draft = read_draft(job, overrides=[*flags.overrides, *place.overrides, *overrides])
+        if launched() or options.get("resume"):
+            use_own_code(Path(draft.loaded.job.output) / draft.loaded.job.name)
+        if not launched():
+            _check(draft, place, flags)
+        _runner(role)(draft.loaded.job, place.within(draft.loaded.job), **options)
+
+
+def _check(draft: Draft, place: Place, flags: Flags) -> None:
+    """Refuse a job with problems before this process takes its part; a server reads no data and looks for none."""
+    from clickline.train.preflight import EVERYTHING, check_draft
+
+    reads_data = place.role != "pserver" or place.hosts_coordinator
+    checked = check_draft(draft, look_for=EVERYTHING if reads_data else ("model",), training=reads_data)
+    if place.role == "coordinator" or place.hosts_coordinator:  # one process tells it for all
+        for notice in checked.notices:
+            log.warning("%s", flags.name_in(notice))
 
 
 def _runner(role: str) -> Callable[..., object]:

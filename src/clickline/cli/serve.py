@@ -88,8 +88,7 @@ def _settings(
     *,
     stall_after: float | None = None,
 ) -> ServeConfig:
-    from pydantic import ValidationError
-
+    from clickline.config.reading import checked_settings
     from clickline.errors import JobError
     from clickline.serve.configuring import ServeConfig, read_serve_config
 
@@ -109,11 +108,7 @@ def _settings(
     model: dict[str, Any] = {"store": store}
     if cube is not None:
         model["cube"] = {"servers": _servers(cube), "name": cube_name}
-    try:
-        return ServeConfig.model_validate({"models": {name: model}, **changes})
-    except ValidationError as error:
-        wrong = error.errors()[0]
-        raise JobError(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from None
+    return checked_settings({"models": {name: model}, **changes}, ServeConfig, source="clickline serve")
 
 
 def _servers(cube: str) -> list[list[str]] | str:

@@ -1,4 +1,4 @@
-"""`clickline status`: how a run's processes are doing, from the file that its coordinator rewrites each second.
+"""`clickline status`: how a run's processes are doing, from the file that the run rewrites each second.
 
 Of a suite that `clickline up` serves with, it is the suite's components that are shown.
 """
@@ -18,13 +18,9 @@ from rich.text import Text
 from clickline.cli import watching
 from clickline.cli.members import Members, shown
 from clickline.cli.output import AsJson, print_json, results, say
-from clickline.cli.runs import find_run
 from clickline.cli.suite_page import phase_of, show_suite, suite_of
 from clickline.errors import ClicklineError
-
-FINISHED = "finished"
-STALE = 10.0
-"""Seconds after which a status that is written each second says that nobody writes it."""
+from clickline.train.run_health import age_of, complaints_of
 
 
 def status(
@@ -46,28 +42,32 @@ def status(
 
     Example: clickline status runs/demo --watch
     """
+    from clickline.train.run_status import ENDED
+
     if suite_of(run) is not None:
         show_suite(Path(run or "runs"), watch=watch and not as_json, as_json=as_json)
         return
     preparing = phase_of(run)
     if preparing and not as_json:
         say(f"clickline up is {preparing}")
+    from clickline.train.run_directory import find_run
+
     directory = find_run(run)
     if watch and not as_json:
         found = watching.watch(
             lambda: _read(directory),
-            page=lambda one: _page(one, _age(one)),
-            over=lambda one: one.get("phase") in (FINISHED, "failed"),
+            page=lambda one: _page(one, age_of(one)),
+            over=lambda one: one.get("phase") in ENDED,
         )
     else:
         found = _read(directory)
-        age = _age(found)
-        complaints = list(_complaints(found, age))
+        age = age_of(found)
+        complaints = list(complaints_of(found))
         if as_json:
             print_json({**found, "age": age, "well": not complaints, "complaints": complaints})
         else:
             results().print(_page(found, age))
-    if list(_complaints(found, _age(found))):
+    if list(complaints_of(found)):
         raise typer.Exit(1)
 
 
@@ -76,35 +76,12 @@ def _read(directory: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ClicklineError(f"{directory} has no status.json: one process alone writes none, only a cluster") from None
+        raise ClicklineError(f"{directory} has no status.json: it is not the directory of a run") from None
     except (OSError, ValueError) as error:
         raise ClicklineError(f"{file} cannot be read: {error}") from None
     if not isinstance(found, dict):
         raise ClicklineError(f"{file} holds no status")
     return found
-
-
-def _age(found: dict[str, Any]) -> float:
-    return _since(found.get("time", 0))
-
-
-def _since(moment: float) -> float:
-    return round(max(0.0, time.time() - moment), 1)
-
-
-def _complaints(found: dict[str, Any], age: float) -> Iterator[str]:
-    """Everything that is not well."""
-    if found.get("phase") == "failed":
-        why = found.get("why")
-        yield f"the run failed: {why}" if why else "the run failed"
-    elif found.get("phase") != FINISHED:
-        if age > STALE:
-            yield f"nobody has written the status for {age:.0f} s: the coordinator is gone or hangs"
-        for member in found.get("members", ()):
-            if member.get("state") in ("slow", "dead"):
-                yield f"{member['name']} is {member['state']}, silent for {member.get('silent', 0):.0f} s"
-    for piece in found.get("pieces", {}).get("set_aside", ()):
-        yield f"set aside: piece {piece['piece']} of {piece['path']}: {piece['reason']}"
 
 
 def _page(found: dict[str, Any], age: float) -> RenderableType:
@@ -115,7 +92,7 @@ def _page(found: dict[str, Any], age: float) -> RenderableType:
     parts += [Text(line) for line in _tables(members)]
     parts += [Text(f"metrics of {m['name']}: {m['metrics']}", overflow="fold") for m in members if m.get("metrics")]
     parts += [Text(str(fault), style="yellow") for fault in found.get("faults", ())[-5:]]
-    parts += [Text(complaint, style="red") for complaint in _complaints(found, age)]
+    parts += [Text(complaint, style="red") for complaint in complaints_of(found)]
     return Group(*parts)
 
 
@@ -123,7 +100,7 @@ def _summary(found: dict[str, Any], age: float) -> Iterator[str]:
     yield f"{found.get('job', '?')}: {found.get('phase', '?')}, {found.get('strategy', '?')}, {age:.0f} s ago"
     facts = [f"{name} {shown(found[name])}" for name in ("step", "rows") if found.get(name) is not None]
     if found.get("epochs"):
-        facts.insert(0, f"epoch {min(found['epoch'] + 1, found['epochs'])} of {found['epochs']}")
+        facts.insert(0, f"epoch {max(found['epoch'], 1)} of {found['epochs']}")
     facts += [f"{shown(found['rows_per_second'])} rows/s"] if found.get("rows_per_second") is not None else []
     facts += [f"{name} {found[name]:.5f}" for name in ("loss", "auc") if found.get(name) is not None]
     facts += [f"test {name} {found['test'][name]:.5f}" for name in ("auc", "logloss") if name in found.get("test", ())]
@@ -137,7 +114,7 @@ def _summary(found: dict[str, Any], age: float) -> Iterator[str]:
     )
     yield f"{mishaps}, generation {found.get('generation', 1)}"
     if checkpoint := found.get("checkpoint"):
-        age_of_it = "" if checkpoint["time"] is None else f"{shown(_since(checkpoint['time']))} s old, "
+        age_of_it = "" if checkpoint["time"] is None else f"{shown(max(0.0, time.time() - checkpoint['time']))} s old, "
         yield (
             f"checkpoint of step {shown(checkpoint['step'])}, {age_of_it}took {shown(checkpoint['seconds'])} s, "
             f"paused {shown(checkpoint['pause_seconds'])} s, {checkpoint['cuts']} so far"

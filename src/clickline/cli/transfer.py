@@ -33,9 +33,9 @@ def transfer(
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """
     from clickline.cli.services import host_and_port, run_service, same_port
-    from clickline.cube.configuring import plan_of, read_transfer
     from clickline.cube.older_sources import EitherSource
     from clickline.cube.transfer_process import TransferPlace, TransferProcess
+    from clickline.cube.transfer_settings import plan_of, read_transfer
 
     host, port = host_and_port(listen)
     keys = read_transfer(config)

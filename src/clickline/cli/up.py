@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clickline.train.watching import Watcher
 
 SAMPLES = 5
+DEMO_ROWS = 250_000
 _LOOK_EVERY = 1.0
 """Seconds between looks at which version is in service, while the suite stays."""
 
@@ -27,7 +28,9 @@ _LOOK_EVERY = 1.0
 def up(
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job of your own; the demo if none.")] = None,
     overrides: Overrides = None,
-    rows: Annotated[int, typer.Option(min=1000, help="Rows of demo data.")] = 250_000,
+    rows: Annotated[
+        int | None, typer.Option(min=1000, help=f"Rows of demo data; {DEMO_ROWS:,} if not said.", show_default=False)
+    ] = None,
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the predictor, if it is free; else any.")] = 8010,
     workers: Annotated[
@@ -42,6 +45,16 @@ def up(
             help="Who stands still for so long is killed and started anew; 0: never.",
         ),
     ] = 15.0,
+    serve: Annotated[
+        Path | None,
+        typer.Option(
+            "--serve",
+            metavar="FILE",
+            help="serve.yaml of the predictor: splits, shadows, caches, further models. The suite's own model, ctr, is "
+            "added: its store and its cube.",
+            show_default=False,
+        ),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the run and its versions away; start anew.")] = False,
     once: Annotated[bool, typer.Option("--once", help="End when all is shown, instead of at Ctrl+C.")] = False,
     as_json: AsJson = False,
@@ -57,13 +70,19 @@ def up(
     """
     from clickline.launch.child import stopped_by_signals
     from clickline.launch.suite_states import claimed
+    from clickline.launch.suites import MODEL
+    from clickline.serve.configuring import read_suite_config
     from clickline.train.watching import Silent, watcher_for
 
     watcher = Silent() if as_json else watcher_for(errors())
     with stopped_by_signals(), claimed(state):
         call = _Call(state, watcher)
-        call.prepare(job, rows=rows, overrides=overrides or [], fresh=fresh)
-        call.serve(port=port, workers=workers, stall_after=stall_after, once=once, as_json=as_json)
+        if job is not None and rows is not None:
+            say_note("--rows has no effect: it is about demo data, and a job is given")
+        if serve is not None:  # what is wrong with it is said before anything is trained
+            read_suite_config(serve, model=MODEL, store=str(state / "versions"), servers=[["unix:/not-started"]])
+        call.prepare(job, rows=rows or DEMO_ROWS, overrides=overrides or [], fresh=fresh)
+        call.serve(port=port, workers=workers, stall_after=stall_after, config=serve, once=once, as_json=as_json)
 
 
 class _Call:
@@ -87,7 +106,10 @@ class _Call:
             file, self._facts["best_auc"] = chain.demo_data(self._state, rows, self._watcher)
             path = str(file)
             settings = [f"{key}={value}" for key, value in chain.DEMO.items()]
-        self._job = chain.read_chain_job(path, state=self._state, settings=settings, overrides=overrides)
+        checked = chain.read_chain_job(path, state=self._state, settings=settings, overrides=overrides)
+        for notice in checked.notices:
+            self._watcher.say(str(notice))
+        self._job = checked.job
         if fresh:
             chain.throw_away(self._state, self._watcher)
         self._tell("training")
@@ -108,7 +130,9 @@ class _Call:
             "trained_auc": _trained_auc(self._manifest),
         }
 
-    def serve(self, *, port: int, workers: int, stall_after: float, once: bool, as_json: bool) -> None:
+    def serve(
+        self, *, port: int, workers: int, stall_after: float, config: Path | None, once: bool, as_json: bool
+    ) -> None:
         """Start what serves, show what it says, and stay."""
         from clickline.cli.measuring import Asking
         from clickline.cli.up_page import show
@@ -117,7 +141,9 @@ class _Call:
         events = _Events(self._watcher)
         self._watcher.begin("starting file server, cube (2 shards × 2 replicas), transfer, predictor")
         try:
-            with Suite(self._state, port=port, workers=workers, stall_after=stall_after, on_event=events) as suite:
+            with Suite(
+                self._state, port=port, workers=workers, stall_after=stall_after, serve=config, on_event=events
+            ) as suite:
                 self._deliver(suite)
                 with Asking(suite, label=next(iter(self._manifest.data_schema["labels"]))) as asking:
                     self._ask(suite, asking)

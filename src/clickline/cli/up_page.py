@@ -44,10 +44,10 @@ def suggestions(facts: dict[str, Any]) -> Iterator[str]:
     few = dict(list(features.items())[:3])
     body = json.dumps({"instances": [few]}, ensure_ascii=False)
     yield f"curl -s {facts['http']}/predict -d {shlex.quote(body)}"
-    url = "" if facts["http"].endswith(":8010") else f" --url {facts['http']}"
-    yield f"clickline predict {shlex.quote(json.dumps(few, ensure_ascii=False))}{url}"
+    state = f" --state {_state(facts)}" if _state(facts) else ""
+    yield f"clickline predict {shlex.quote(json.dumps(few, ensure_ascii=False))}{state}"
     yield f"clickline status {_state(facts)}".rstrip()
-    yield f"clickline bench serve {facts['http']}"
+    yield f"clickline bench serve{state}"
     yield f"clickline train {shlex.quote(facts['run'])}/job.json --resume --set train.epochs=3"
     yield f"clickline publish {shlex.quote(facts['run'])} --to {shlex.quote(facts['store'])}   # served a moment later"
 

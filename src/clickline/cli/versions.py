@@ -21,7 +21,7 @@ MaybeNumber = Annotated[
 
 @app.command("list")
 def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -> None:
-    """Every version: kind, parent, rows, bytes, watermark, AUC, and which one is to be served.
+    """Every version: kind, parent, rows, bytes, run, AUC and its data, watermark, and which one is to be served.
 
     Example: clickline versions list versions/demo
     """
@@ -33,7 +33,7 @@ def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -
         print_json(found)
         return
     table = Table(
-        "version", "kind", "parent", "rows", "deleted", "bytes", "dtype", "step", "AUC", "watermark", "created"
+        "version", "kind", "parent", "rows", "deleted", "bytes", "dtype", "run", "step", "AUC", "watermark", "created"
     )
     for one in found:
         auc, training = one["training"]["auc"], one["training"]
@@ -45,8 +45,9 @@ def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -
             f"{sum(t['deleted'] for t in one['tables'].values()):,}",
             f"{one['bytes']:,}",
             one["dtype"],
+            str(training["run"] or ""),
             f"{training['step']:,}" if isinstance(training["step"], int) else "",
-            f"{auc:.5f}" if isinstance(auc, float) else "",
+            f"{auc:.5f} {training['auc_on'] or ''}".strip() if isinstance(auc, float) else "",
             _time(one["watermark"]),
             _time(one["created"]),
         )

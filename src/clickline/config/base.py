@@ -7,6 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+ASCII_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
+"""Of names that become names of files on other machines."""
+
 
 class Section(BaseModel):
     """A part of the job. Frozen, so that nobody downstream mutates what the user wrote."""

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from clickline.config import durations
 from clickline.config.base import Section
 
 Strategy = Literal["auto", "single", "sync", "async", "half_async", "geo", "collective"]
-Seconds = Annotated[float, Field(gt=0, le=10**6)]
+_Bounded = Annotated[float, Field(gt=0, le=10**6)]
+Seconds = Annotated[_Bounded, BeforeValidator(durations.seconds, json_schema_input_type=_Bounded | durations.Text)]
 
 
 class Agreeing(Section):
     """How trainers agree: the knobs of the strategies."""
 
     prefetch: Annotated[int, Field(ge=0, le=64)] = 0
-    """async, half_async: batches whose rows are pulled ahead of computing: hides a slow network, stales rows."""
+    """async, half_async: batches whose rows are pulled ahead of computing: hides a slow network, stales rows, and costs
+    AUC (benchmarks/results/knob-prefetch.md)."""
     send_queue: Annotated[int, Field(ge=1, le=1024)] = 1
     """async: batches whose gradients may wait to be sent; a trainer that is further ahead waits."""
     merge: Annotated[int, Field(ge=1, le=1024)] = 1
     """half_async: batches whose gradients are merged before they are sent: more spare the network, and stale rows."""
     max_staleness: Annotated[int, Field(ge=0, le=10**9)] = 0
-    """async: gradients computed from rows that have seen this many pushes since are dropped and counted. 0 = never."""
+    """async, half_async: gradients computed from rows that have seen this many pushes since are dropped and counted.
+    0 = never."""
     damping: Annotated[float, Field(ge=0, le=1)] = 0.5
     """async, half_async: rows learn from a gradient that s pushes have overtaken at (1 + s)^-damping of their rate.
     Tables under ftrl, which takes staleness well, always learn at all of it."""
     geo_steps: Annotated[int, Field(ge=1, le=10**6)] = 10
     """geo: steps that a trainer takes on its own copy between two exchanges."""
     dense_every: Annotated[int, Field(ge=1, le=10**6)] = 1
-    """async: pushes between two pulls of the dense parameters."""
+    """async, half_async: pushes between two pulls of the dense parameters."""
 
 
 class Cluster(Section):
@@ -40,7 +44,8 @@ class Cluster(Section):
     agree: Agreeing = Agreeing()
     """Knobs of the strategies."""
     wire: Literal["fp32", "fp16", "bf16"] = "fp32"
-    """Numbers between trainers and servers; 16 bits halve the traffic of rows and gradients."""
+    """Numbers between trainers and servers while training: rows, dense parameters and the gradients of both, under
+    every strategy with servers. Servers keep, add up, evaluate and save 32 bits; keys and counts go as they are."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address that processes started here listen on when they use TCP."""
     transport: Literal["unix", "tcp"] = "unix"
@@ -66,4 +71,10 @@ class Cluster(Section):
     piece_attempts: Annotated[int, Field(ge=1, le=1000)] = 3
     """Trainers that a piece may take down before it is set aside and reported."""
     metrics: bool = False
-    """Whether every process answers Prometheus on a loopback port of its own; `clickline status` shows them."""
+    """Whether every process of the run answers Prometheus and says whether it is well, on a port of its own, whatever
+    the strategy; `clickline status` shows the addresses."""
+    metrics_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address of this machine on which it does so. Whoever can reach it can read it."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """Port of the process that knows the run: the coordinator, the one process, or rank 0. Servers and trainers have
+    the ports after it, by their ranks. 0 = any free ones."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from clickline.errors import JobError
 
@@ -17,6 +19,15 @@ _REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
 def resolve(value: str) -> str:
     """`value` with every `${env:NAME}` replaced; text without a reference comes back as it is."""
     return _REFERENCE.sub(_lookup, value)
+
+
+def resolve_within(value: Any) -> Any:
+    """The same for a value of any shape: every text in it, at any depth."""
+    if isinstance(value, str):
+        return resolve(value)
+    if isinstance(value, Mapping):
+        return {name: resolve_within(inner) for name, inner in value.items()}
+    return [resolve_within(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _lookup(match: re.Match[str]) -> str:

@@ -11,21 +11,23 @@ from clickline.config.cluster import Cluster, Strategy
 from clickline.config.concealing import check_plain
 from clickline.config.data import Data
 from clickline.config.features import Features
+from clickline.config.metrics import MetricSettings
 from clickline.config.model import Model
 from clickline.config.tables import Tables
 from clickline.config.training import Checkpoint, Train
 
 # Names a directory below `output`, so it must not lead out of it: no separators, no leading dot.
 NAME_PATTERN = r"^\w[\w.-]*$"
+NAME_LENGTH = 100
 
 
 class Job(Section):
-    name: Annotated[str, Field(min_length=1, max_length=100, pattern=NAME_PATTERN)] = "clickline"
-    """Name of the run; its directory is output/name."""
+    name: Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, pattern=NAME_PATTERN)] = "clickline"
+    """Name of the run; its directory is output/name. A job file that does not give one is named after itself."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Everything random follows from it."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Threads for dense maths and tables. 0 = one per core."""
+    """Strategy single: threads for dense maths and tables, 0 = one per core. Others: see cluster.threads."""
     output: Annotated[str, Field(min_length=1), AfterValidator(check_plain)] = "runs"
     """Directory under which runs are written."""
     data: Data = Data()
@@ -38,6 +40,8 @@ class Job(Section):
     """How the sparse part learns."""
     train: Train = Train()
     """How long and how fast."""
+    metrics: MetricSettings = MetricSettings()
+    """What is measured on validation and test data beside AUC, logloss and calibration."""
     checkpoint: Checkpoint = Checkpoint()
     """What is kept."""
     strategy: Strategy = "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from clickline.config.base import Section
 from clickline.config.job import Job
 
 Path = tuple[str | int, ...]
+_PART = re.compile(r"([^.\[\]\s]+)((?:\[\d{1,6}\])*)")
 
 
 def key_text(path: Path) -> str:
@@ -17,6 +19,17 @@ def key_text(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def key_path(text: str) -> Path | None:
+    """features.slots[3].pooling as ("features", "slots", 3, "pooling"); None if that is not how a key looks."""
+    path: list[str | int] = []
+    for part in text.split("."):
+        match = _PART.fullmatch(part)
+        if match is None:
+            return None
+        path += [match[1], *(int(index) for index in re.findall(r"\d+", match[2]))]
+    return tuple(path)
 
 
 class Origins:

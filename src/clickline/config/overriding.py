@@ -12,10 +12,8 @@ from typing import Any
 from clickline.config.base import Section
 from clickline.config.job import Job
 from clickline.config.lines import Tree, UnreadableError, parse
-from clickline.config.origins import Path, key_text
+from clickline.config.origins import Path, key_path, key_text
 from clickline.errors import JobProblem
-
-_PART = re.compile(r"([^.\[\]\s]+)((?:\[\d{1,6}\])*)")
 
 
 class _RefusedError(Exception):
@@ -25,7 +23,7 @@ class _RefusedError(Exception):
 def override(tree: Tree, argument: str) -> None:
     """Apply KEY=VALUE to `tree`. What is wrong with it is added to the tree's problems."""
     key, equals, text = argument.partition("=")
-    path = _path(key.strip())
+    path = key_path(key.strip())
     if not equals or path is None:
         # Only what looks like a key is repeated: the rest may be a secret, and this goes to a terminal or a log.
         looks_like_key = re.match(r"[\w.\[\]-]*", argument)
@@ -50,16 +48,6 @@ def override(tree: Tree, argument: str) -> None:
         # What --set brought into being, or changed an element of, came from it as well.
         if path[:length] not in tree.origins or isinstance(path[length], int):
             tree.origins.put(path[:length], None)
-
-
-def _path(key: str) -> Path | None:
-    path: list[str | int] = []
-    for part in key.split("."):
-        match = _PART.fullmatch(part)
-        if match is None:
-            return None
-        path += [match[1], *(int(index) for index in re.findall(r"\d+", match[2]))]
-    return tuple(path)
 
 
 def _placed(current: Any, path: Path, done: Path, value: Any) -> Any:

@@ -7,15 +7,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clickline.config import data, features, job
-from clickline.config.base import Section
+from clickline.config.base import ASCII_NAME_PATTERN, Section
 from clickline.config.origins import Origins, Path, key_text
 from clickline.config.sections import places_of, section_at
 from clickline.config.suggesting import closest, suggestion
+from clickline.config.synonyms import synonym
 from clickline.errors import JobProblem
 
 _PATTERNS = {
     job.NAME_PATTERN: "a name of letters, digits, _ . and - that starts with a letter, digit or _",
     features.NAME_PATTERN: "a name without spaces and colons",
+    ASCII_NAME_PATTERN: "a name of ASCII letters, digits, _ . and - that starts with a letter, digit or _",
 }
 _KINDS = {
     "int": "an integer",
@@ -38,6 +40,8 @@ _SENTENCES: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
     "too_short": lambda _, context: f"{context['actual_length']} elements; must have at least {context['min_length']}",
     "too_long": lambda _, context: f"{context['actual_length']} elements; must have at most {context['max_length']}",
 }
+_SHORT = 40
+"""Characters of a value that a hint repeats."""
 _CONCEALED = (("data", "storage"), ("data", "reader"))
 
 
@@ -64,7 +68,8 @@ def _sentence(finding: Mapping[str, Any], path: Path, root: type[Section]) -> st
     if kind in _SENTENCES:
         return _SENTENCES[kind](shown, context)
     if (expected := _KINDS.get(kind.partition("_")[0])) and kind.endswith(("_type", "_parsing", "_from_float")):
-        return f"empty; expected {expected}" if given is None else f"{shown} is not {expected}{_hint(kind, given)}"
+        hint = _hint(kind, given) or _shape_hint(kind, given, section_at(path, root))
+        return f"empty; expected {expected}" if given is None else f"{shown} is not {expected}{hint}"
     return str(finding["msg"])
 
 
@@ -86,9 +91,18 @@ def _unknown_key(path: Path, root: type[Section]) -> str:
     name = str(path[-1])
     section = section_at(path[:-1], root)
     known = list(section.model_fields) if section else []
+    if root is job.Job and name not in known and (key := synonym(path, root)):
+        return f"unknown key; did you mean {key}?"
     if closest(name, known) is None and (places := places_of(name, root)):
         return f"unknown key; did you mean {' or '.join(places[:3])}?"
     return f"unknown key; {suggestion(name, known, kind='keys')}"
+
+
+def meant_by(path: Path, root: type[Section] = job.Job) -> Path | None:
+    """The key that was meant by an unknown one, as far as that can be guessed."""
+    section = section_at(path[:-1], root)
+    name = closest(str(path[-1]), section.model_fields) if section else None
+    return (*path[:-1], name) if name else None
 
 
 def _meant(given: Any, choices: Any) -> str:
@@ -106,5 +120,15 @@ def _hint(kind: str, given: Any) -> str:
     return ""
 
 
+def _shape_hint(kind: str, given: Any, section: type[Section] | None) -> str:
+    """How a single value is written where a list, or a section that has a name, is wanted."""
+    if isinstance(given, bool | dict | list) or len(str(given)) > _SHORT:
+        return ""
+    if kind == "list_type":
+        return f"; write [{given}]"
+    named = section is not None and "name" in section.model_fields and isinstance(given, str)
+    return f"; write {{name: {given}}}" if kind == "model_type" and named else ""
+
+
 def _bound(limit: float) -> str:
-    return f"{limit:g}" if isinstance(limit, float) else str(limit)
+    return f"{limit:.10g}" if isinstance(limit, float) else str(limit)

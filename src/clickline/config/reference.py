@@ -1,8 +1,9 @@
-"""docs/reference/job.md and job.schema.json, made from the types, so that neither can say anything else.
+"""References of files of settings, made from their types, so that they cannot say anything else: a page and a schema.
 
     python -m clickline.config.reference docs/reference
 
-The schema is for editors: one that speaks YAML completes keys and underlines mistakes while a job is written.
+writes job.md and job.schema.json. The schema is for editors: one that speaks YAML completes keys and underlines
+mistakes while a file is written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +38,47 @@ came from, and `--set KEY=VALUE` changes one value, with the paths below as keys
 `--set data.train[0]=day_0.gz`.
 
 Scalars follow YAML 1.2: only `true` and `false` are booleans, `1e-3` is a number, `007` and `1_000` are text. A
-secret is written as `${env:NAME}`: it is looked up where and when it is used, and printed only as that reference.
+secret is written as `${env:NAME}`: it is looked up where and when it is used, and printed only as that reference. A
+number of seconds may be written as a duration: `30s`, `15m`, `12h`, `7d`.
 
 Editors complete and check a job that begins with
 `# yaml-language-server: $schema=<path or address of job.schema.json>`.
 """
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of a job."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | Job.model_json_schema()
+@dataclass(frozen=True, slots=True)
+class SettingsReference:
+    """The page and the schema of one kind of file."""
+
+    name: str
+    """Of the files: NAME.md and NAME.schema.json."""
+    root: type[Section]
+    head: str
+    """What the page begins with."""
+    top: str = "The file itself."
+    """What the keys that stand in no section are about."""
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema."""
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | self.root.model_json_schema()
+
+    def page(self) -> str:
+        """The reference as Markdown: one table per section."""
+        whole = self.schema()
+        definitions = whole["$defs"] | {self.root.__name__: whole}
+        return self.head + "".join(_tables(self.root, None, "", self.top, definitions))
+
+    def write(self, directory: Path) -> list[Path]:
+        """Write both files; gives back their paths."""
+        directory.mkdir(parents=True, exist_ok=True)
+        schema = json.dumps(self.schema(), indent=2, ensure_ascii=False) + "\n"
+        written = {f"{self.name}.md": self.page(), f"{self.name}.schema.json": schema}
+        for name, text in written.items():
+            (directory / name).write_text(text, encoding="utf-8")
+        return [directory / name for name in written]
 
 
-def page() -> str:
-    """The reference as Markdown: one table per section."""
-    whole = schema()
-    return _HEAD + "".join(_tables(Job, Job(), "", "The run itself.", whole["$defs"] | {Job.__name__: whole}))
-
-
-def write(directory: Path) -> list[Path]:
-    """Write both files; gives back their paths."""
-    directory.mkdir(parents=True, exist_ok=True)
-    written = {"job.md": page(), "job.schema.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"}
-    for name, text in written.items():
-        (directory / name).write_text(text, encoding="utf-8")
-    return [directory / name for name in written]
+JOB = SettingsReference("job", Job, _HEAD, top="The run itself.")
 
 
 def _tables(
@@ -74,14 +92,11 @@ def _tables(
         entry = properties[name]
         default = getattr(defaults, name) if defaults is not None else field.get_default()
         key = f"{path}.{name}" if path else name
-        description = str(field.description)
+        description = " ".join(str(field.description).split())
         if inner := below.get(name):
-            is_list = entry.get("type") == "array"
-            inner_path = f"{key}[]" if is_list else key
             # A section that may be left out has no defaults of its own place, only those of its type.
             inner_default = default if isinstance(default, Section) else None
-            if inner_default is not None or is_list:
-                inner_tables += _tables(inner, inner_default, inner_path, description, definitions)
+            inner_tables += _tables(inner, inner_default, key + _inside(entry), description, definitions)
             if inner_default is not None:
                 continue
         required = field.is_required()
@@ -92,6 +107,13 @@ def _tables(
         yield "\n| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n"
         yield from rows
     yield from inner_tables
+
+
+def _inside(entry: Mapping[str, Any]) -> str:
+    """How the path goes on to a section: `[]` through a list, `.NAME` through a mapping by the user's own names."""
+    if entry.get("type") == "array":
+        return "[]" + _inside(entry["items"])
+    return ".NAME" if {"additionalProperties", "patternProperties"} & entry.keys() else ""
 
 
 def _type(entry: Mapping[str, Any]) -> str:
@@ -141,5 +163,5 @@ def _number(value: float) -> str:
 
 
 if __name__ == "__main__":
-    for file in write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")):
+    for file in JOB.write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")):
         print(file)

@@ -48,3 +48,16 @@ def _key_paths(section: type[Section], prefix: str) -> Iterator[str]:
         yield prefix + name
         if isinstance(field.default, Section):
             yield from _key_paths(type(field.default), f"{prefix}{name}.")
+
+
+def key_patterns(root: type[Section] = Job) -> Iterator[str]:
+    """Every key that holds a value, wherever it stands: features.slots[].pooling for that of any slot."""
+    for name, field in root.model_fields.items():
+        inner = section_of(field.annotation)
+        if inner is None:
+            yield name
+            continue
+        through_list = get_origin(field.annotation) is list
+        if through_list:
+            yield name
+        yield from (f"{name}{'[]' if through_list else ''}.{key}" for key in key_patterns(inner))

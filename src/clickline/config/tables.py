@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from clickline.config import durations
 from clickline.config.base import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
+_Count = Annotated[int, Field(ge=0, le=10**12)]
+_Age = Annotated[_Count, BeforeValidator(durations.seconds, json_schema_input_type=_Count | durations.Text)]
 NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 
 
@@ -20,8 +23,9 @@ class Admission(Section):
 
 
 class Eviction(Section):
-    unseen_for: Annotated[int, Field(ge=0, le=10**12)] = 0
-    """Rows not seen for this long are dropped: seconds of event time if the log has it, else steps. 0 = never."""
+    unseen_for: _Age = 0
+    """Rows not seen for this long are dropped: seconds of event time if the log has it (7d, 12h: features.time), else
+    steps. 0 = never."""
     min_score: NonNegative = 0.0
     """Rows whose score, show_weight·shows + click_weight·clicks, is below this are dropped. 0 = never."""
     show_weight: NonNegative = 0.1
@@ -57,7 +61,7 @@ class Table(Section):
     optimizer: SparseOptimizer = SparseOptimizer()
     """How rows of these tables learn."""
     restart_epochs: bool = True
-    """Rows learn anew from their initial values in every epoch after the first; the dense network goes on learning."""
+    """Rows learn anew in every epoch after the first, from their initial values or those of a warm start."""
     init_scale: NonNegative = 0.001
     """Standard deviation of a new row's values."""
 

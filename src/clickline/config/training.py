@@ -22,7 +22,11 @@ class DenseOptimizer(Section):
 
 class EarlyStopping(Section):
     patience: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Epochs without improvement of validation AUC before training stops. 0 = never."""
+    """Epochs without improvement of the figure on validation data before training stops. 0 = never."""
+    metric: Annotated[str, Field(min_length=1, max_length=200)] = "auc"
+    """Figure that is to improve, and that the best checkpoint is chosen by: auc, logloss, gauc, recall@10, …"""
+    direction: Literal["auto", "max", "min"] = "auto"
+    """Whether larger (max) or smaller (min) is better; auto: as the figure's meaning says, max for one of your own."""
     min_delta: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What counts as an improvement."""
 
@@ -37,11 +41,12 @@ class Train(Section):
     average: Annotated[float, Field(ge=0, lt=1)] = 0.99
     """Predictions use a moving average of the dense parameters that keeps this share at each step. 0 = no average."""
     staleness: Annotated[int, Field(ge=0, le=1)] = 0
-    """1: rows are pulled while the step before is still computing. Faster on many cores; as reproducible as 0."""
+    """single, collective: 1 pulls rows while the step before is still computing: faster on many cores, as reproducible
+    as 0."""
     log_every: Annotated[int, Field(ge=1, le=10**12)] = 100
     """Steps between lines of metrics."""
     max_steps: Annotated[int, Field(ge=0, le=10**12)] = 0
-    """Stop after this many steps. 0 = no limit."""
+    """Stop after this many steps of this run. 0 = no limit."""
     early_stopping: EarlyStopping = EarlyStopping()
     """When to stop before the last epoch."""
     tensorboard: bool = True
@@ -55,3 +60,5 @@ class Checkpoint(Section):
     """Epochs between checkpoints. 0 = only at the end."""
     keep: Annotated[int, Field(ge=1, le=10_000)] = 3
     """How many of the newest are kept; the best one is always kept."""
+    interrupt_timeout: Annotated[float, Field(ge=0, le=86_400)] = 10.0
+    """Seconds for an interrupted run to end its step, and again to write a last checkpoint. 0 = it writes none."""

@@ -2,6 +2,7 @@
 
 The version is the product's id. The older protocol has no checksums, so a product is known by its line alone, and what
 is in its files is only looked through while it is read. A dictionary has one table, which bears the dictionary's name.
+An empty value is a row that is missing, as it is to Paddle Serving: in a patch, one that the base has and is no more.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class OlderSource:
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
+        self._row_bytes: dict[int, int] = {}
+        """Of bases that were read; 0 if their values differ in size."""
 
     def stamp(self) -> Hashable:
         return stamp_of(self._address, _FILES)
@@ -59,15 +62,32 @@ class OlderSource:
         try:
             fetch_directory(step.input, folder / "input")
             keys, offsets, content = _last_of_each(*read_all(folder / "input"))
+            keys, offsets, content, empty = _without_empty(keys, offsets, content)
             path = folder / f"{self._table}.dict"
             sizes = np.diff(offsets)
-            same = len(sizes) > 0 and sizes[0] > 0 and bool((sizes == sizes[0]).all())
-            values = content.reshape(len(keys), -1) if same else (offsets, content)
-            _native.write_dictionary(str(path), keys, values, dtype=0, dim=0)
+            if not len(keys):  # it only deletes, or is empty: what it lies on says what its rows would be
+                width = self._width_of_base(step, scratch=scratch)
+            else:
+                width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
+            if step.parent is None:
+                self._row_bytes = {step.version: width}
+            values = content.reshape(len(keys), width) if width else (offsets, content)
+            deleted = None if step.parent is None else empty
+            _native.write_dictionary(str(path), keys, values, dtype=0, dim=0, deleted=deleted)
         except (DataError, ValueError, RuntimeError) as error:
             raise VersionError(f"{step.input}: {error}") from None
         file = RowFile(path, path.stat().st_size, file_sha256(path))
         return Rows(step.version, step.parent, step.base, step.digest, {self._table: [file]})
+
+    def _width_of_base(self, step: Step, *, scratch: Path) -> int:
+        """Bytes of a row of the base. Read again after a restart, for what a patch without rows cannot tell."""
+        if step.parent is None:
+            return 0
+        if step.base not in self._row_bytes:
+            base = next(one for one in self.chain() if one.version == step.base)
+            self.rows(base, scratch=scratch / "base")
+            shutil.rmtree(scratch / "base", ignore_errors=True)
+        return self._row_bytes[step.base]
 
 
 class EitherSource:
@@ -151,3 +171,11 @@ def _last_of_each(
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
     pieces = [content[int(offsets[index]) : int(offsets[index + 1])] for index in chosen.tolist()]
     return keys[chosen], bounds, np.concatenate(pieces)
+
+
+def _without_empty(
+    keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64]]:
+    """The rows that have a value, and the keys of those that have none."""
+    empty = np.diff(offsets) == 0
+    return keys[~empty], np.concatenate([offsets[:-1][~empty], offsets[-1:]]), content, keys[empty]

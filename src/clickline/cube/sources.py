@@ -16,6 +16,7 @@ from clickline.digests import file_sha256
 from clickline.errors import VersionError
 from clickline.publish.donefiles import DONEFILE, directory_of
 from clickline.publish.donefiles import read as read_donefile
+from clickline.publish.file_copy import fetch
 from clickline.publish.manifests import read_manifest
 from clickline.publish.stores import Store
 
@@ -114,6 +115,6 @@ class PublishedSource:
                 if file_sha256(to) == sha256:
                     return to
                 to.unlink()
-            return self._store.fetch(name, to, limit=size)
+            return fetch(self._store, name, to, limit=size)
         except OSError as error:
             raise VersionError(f"{self._store.shown(name)}: cannot be copied to {to}: {error.strerror}") from None

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from clickline._native import Parsed, Parser
+from clickline.data.columns import missing_column
 from clickline.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def parse_table(parser: Parser, table: pa.RecordBatch | pa.Table) -> Parsed:
     known = batch.schema.names
     for name in parser.columns:
         if known.count(name) != 1:
-            found = "no" if name not in known else "more than one"
-            raise DataError(f"There is {found} column '{name}' in the data; its columns are: {', '.join(known)}.")
+            if name not in known:
+                raise DataError(missing_column(name, known))
+            raise DataError(f"there is more than one column {name!r} in the data; its columns are: {', '.join(known)}")
     return parser.parse_columns(batch.num_rows, [_column(name, batch.column(name)) for name in parser.columns])
 
 

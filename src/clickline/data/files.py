@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -19,6 +19,11 @@ import fsspec
 from clickline.config.environment import resolve
 from clickline.errors import DataError
 
+_CLIENTS = ("aiohttp", "botocore", "aiobotocore", "requests", "urllib3")
+NO_LIBHDFS = (
+    "hdfs:// needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH), which cannot be loaded here; "
+    "webhdfs:// needs neither"
+)
 _EXTRAS = {"s3": "s3", "s3a": "s3", "webhdfs": "hdfs", "webHDFS": "hdfs"}
 
 
@@ -64,6 +69,17 @@ def find(paths: Iterable[str], *, options: Mapping[str, str]) -> list[File]:
     return [file for path in paths for file in _matches(path, options)]
 
 
+def is_client_error(error: Exception) -> bool:
+    """Whether the client of a remote file system raised this. Not all of it is OSError, nor a class of the client's."""
+    if type(error).__module__.partition(".")[0] in _CLIENTS:
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return raised_in.partition(".")[0] in ("fsspec", *_CLIENTS)
+
+
 def _matches(path: str, options: Mapping[str, str]) -> list[File]:
     storage, name = _storage(path, options)
     system = storage.system
@@ -78,11 +94,20 @@ def _matches(path: str, options: Mapping[str, str]) -> list[File]:
             # A directory that matches means all that is in it; the dict drops what `**` has found twice.
             names = list(dict.fromkeys(leaf for match in found for leaf in _leaves(system, match)))
             if not names:
+                _check_reachable(system, path, re.split(r"[*?\[]", name)[0].rpartition("/")[0])
                 raise DataError(f"No file matches '{path}': check the pattern and the directory it starts from.")
         else:
+            _check_reachable(system, path, name)
             raise DataError(f"No such file or directory: '{path}'.{'' if _is_url(path) else _nearby(name)}")
     shown = system.unstrip_protocol if _is_url(path) else str
     return [File(path=shown(leaf), storage=storage, name=leaf) for leaf in names]
+
+
+def _check_reachable(system: Any, path: str, name: str) -> None:
+    """Raise what is wrong with a place elsewhere: fsspec says of one that cannot be asked that nothing is there."""
+    if _is_url(path) and not _is_web(path):
+        with suppress(FileNotFoundError):
+            system.info(name)
 
 
 def _storage(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
@@ -98,6 +123,10 @@ def _storage(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
             extra = _EXTRAS.get(protocol)
             remedy = f"pip install 'clickline[{extra}]'" if extra else str(error)
             raise DataError(f"Reading '{path}' needs a package that is not installed: {remedy}") from error
+        except OSError as error:
+            if protocol != "hdfs":
+                raise
+            raise DataError(f"Cannot read '{path}': {NO_LIBHDFS}.") from error
         except ValueError as error:
             known = ", ".join(sorted(set(_EXTRAS) | {"file", "hdfs", "http", "https", "memory"}, key=str.lower))
             raise DataError(
@@ -155,8 +184,7 @@ def _explained(path: str, *, secrets: tuple[str, ...] = ()) -> Iterator[None]:
     except OSError as error:
         raise DataError(f"Reading '{path}' failed with {_scrubbed(error, secrets)}") from error
     except Exception as error:
-        # Remote file systems raise what their clients raise; everything else that passes here is a bug of ours.
-        if type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "aiobotocore", "requests", "urllib3"):
+        if is_client_error(error):
             raise DataError(f"Reading '{path}' failed with {_scrubbed(error, secrets)}") from error
         raise
 

@@ -70,6 +70,26 @@ def cut(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> lis
     return pieces
 
 
+def shortage(pieces: int, *, trainers: int) -> str | None:
+    """What to tell the user if there are fewer pieces than trainers: some would only wait."""
+    if pieces >= trainers:
+        return None
+    idle = trainers - pieces
+    return (
+        f"the data is in {pieces} piece{'' if pieces == 1 else 's'} for {trainers} trainers: {idle} of them "
+        f"{'has' if idle == 1 else 'have'} nothing to read; write the data as more files (a compressed file is always "
+        f"one piece), set cluster.piece_bytes to less if it is plain text, or set cluster.trainers to {pieces}"
+    )
+
+
+def changed_data(then: int, now: int) -> str:
+    """What to tell the user if pieces cannot be gone on with, since there are other ones now."""
+    return (
+        f"the data was cut into {then} pieces when the checkpoint was made and is now {now}: files have come, gone or "
+        "changed; restore them, or start over with --fresh"
+    )
+
+
 def piece_batches(
     data: Data,
     schema: Schema,

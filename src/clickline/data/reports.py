@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +33,12 @@ class BadRow:
     reason: str
     origin: int = 0
     """The byte from which lines are counted: not the file's beginning where only a part of it is read."""
+    unit: Literal["line", "row"] = "line"
+    """What is counted: rows in files that have no lines."""
 
     def __str__(self) -> str:
         after = f" from byte {self.origin} on" if self.origin else ""
-        return f"{self.path}, line {self.line}{after}: {self.reason}"
+        return f"{self.path}, {self.unit} {self.line}{after}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Tally:
         self._missing_slots = np.array(start.missing_slots, np.int64)
         self._examples: list[BadRow] = []
         self._warn = warn
+        self._logged = 0
+        """Examples that the log has shown."""
 
     def add(self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]) -> None:
         self._rows += rows
@@ -72,13 +77,12 @@ class Tally:
         self._missing_dense = _sum(self._missing_dense, missing_dense)
         self._missing_slots = _sum(self._missing_slots, missing_slots)
 
-    def note(self, path: str, line: int, reason: str, *, origin: int = 0) -> None:
+    def note(
+        self, path: str, line: int, reason: str, *, origin: int = 0, unit: Literal["line", "row"] = "line"
+    ) -> None:
         """Keep an example of a bad row, if there are not enough yet."""
         if len(self._examples) < _EXAMPLES:
-            row = BadRow(path, line, reason, origin)
-            self._examples.append(row)
-            if self._warn:
-                logger.warning("Skipped a malformed row: %s", row)
+            self._examples.append(BadRow(path, line, reason, origin, unit))
 
     def check(self, *, end: bool = False) -> None:
         """Raise if too many rows are bad. A share holds exactly at the end of the pass only."""
@@ -91,13 +95,25 @@ class Tally:
             # Four deviations more than the share: a log that keeps within it must not fail for an unlucky beginning.
             allowed += 4 * math.sqrt(allowed)
         if self._bad <= allowed:
+            self._log_examples()
             return
         limit = f"{self._limit:.4%} of the rows" if share else f"{self._limit:.0f} rows"
-        listed = "\n".join(f"  {example}" for example in self._examples)
+        lines = [f"  {example}" for example in self._examples[self._logged :]]
+        if self._logged:
+            lines = lines or [f"  {self._examples[-1]}"]
+            lines = [f"  {self._logged} that the log has shown already, then:", *lines]
+        listed = "\n".join(lines)
         raise DataError(
             f"{self._bad} of {seen} rows are malformed, more than data.max_bad_rows allows ({limit}):\n{listed}\n"
             f"Check that data.format fits these files, or raise data.max_bad_rows to skip such rows."
         )
+
+    def _log_examples(self) -> None:
+        """Each is shown once: in the log if the pass goes on, else in the error that ends it."""
+        if self._warn:
+            for row in self._examples[self._logged :]:
+                logger.warning("Skipped a malformed row: %s", row)
+            self._logged = len(self._examples)
 
     @property
     def counts(self) -> Counts:

@@ -16,6 +16,7 @@ from clickline._native import Parser
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
 from clickline.data.checks import check_features
+from clickline.data.columns import missing_column
 from clickline.errors import CheckpointError, DataError
 
 INTEGERS = tuple(f"I{i}" for i in range(1, 14))
@@ -41,20 +42,13 @@ class Schema:
     @classmethod
     def of(cls, data: Data, features: Features) -> Schema:
         """The schema of a job: the format's defaults filled in, contradictions refused with a JobError."""
-        labels, slots, dense = list(features.labels), list(features.slots), list(features.dense)
-        if data.format == "criteo":
-            slots = slots or _criteo_slots(features.integers)
-            if not dense and features.integers != "slots":
-                dense = [Dense(name=name) for name in INTEGERS]
-        if data.format == "elasticctr" and labels == ["label"]:
-            labels = ["click"]
-        features = features.model_copy(update={"labels": labels, "slots": slots, "dense": dense})
+        features = with_defaults(data, features)
         check_features(data, features)
         return cls(
             format=data.format,
-            labels=tuple(labels),
-            slots=tuple(slots),
-            dense=tuple(dense),
+            labels=tuple(features.labels),
+            slots=tuple(features.slots),
+            dense=tuple(features.dense),
             weight=features.weight,
             time=features.time,
             group=features.group,
@@ -87,7 +81,7 @@ class Schema:
         """Those of the known columns that are used; a DataError if a used one is not among them."""
         for name in self.columns:
             if name not in known:
-                raise DataError(f"There is no column '{name}' in the data; its columns are: {', '.join(known)}.")
+                raise DataError(missing_column(name, known))
         return list(self.columns)
 
     def parser(self, *, columns: Iterable[str] = (), labelled: bool = True) -> Parser:
@@ -98,10 +92,11 @@ class Schema:
         if self.needs_fit:
             unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
             raise ValueError(f"These dense features have no center and spread yet: {unfitted}; call fitted() first.")
+        known = list(columns)
         try:
             return Parser(
                 format=self.format if self.format in _TEXT_FORMATS else "columns",
-                columns=list(columns),
+                columns=known,
                 labels=list(self.labels) if labelled else [],
                 slots=[_slot_tuple(slot) for slot in self.slots],
                 dense=[_dense_tuple(dense) for dense in self.dense],
@@ -111,8 +106,12 @@ class Schema:
                 raw_keys=self.keys == "raw",
                 delimiter=self.delimiter,
             )
-        except ValueError as error:  # as a rule, a column that the data does not have
-            raise DataError(f"The job does not fit the data: {error}.") from error
+        except ValueError as error:
+            wanted = self.columns if labelled else [name for name in self.columns if name not in self.labels]
+            for name in wanted if known else ():
+                if name not in known:
+                    raise DataError(missing_column(name, known)) from error
+            raise DataError(f"the job does not fit the data: {error}") from error
 
     @property
     def needs_fit(self) -> bool:
@@ -174,6 +173,18 @@ class Schema:
             keys=features.keys,
             delimiter=data.delimiter,
         )
+
+
+def with_defaults(data: Data, features: Features) -> Features:
+    """The features with what their format brings where the job names none."""
+    labels, slots, dense = list(features.labels), list(features.slots), list(features.dense)
+    if data.format == "criteo":
+        slots = slots or _criteo_slots(features.integers)
+        if not dense and features.integers != "slots":
+            dense = [Dense(name=name) for name in INTEGERS]
+    if data.format == "elasticctr" and labels == ["label"]:
+        labels = ["click"]
+    return features.model_copy(update={"labels": labels, "slots": slots, "dense": dense})
 
 
 def _criteo_slots(integers: str) -> list[Slot]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,7 @@ def _rows(result: Parsed) -> Batch:
 
 def _count(block: Block, result: Parsed, *, line: int, tally: Tally) -> None:
     tally.add(rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots)
+    unit: Literal["line", "row"] = "line" if isinstance(block.data, bytes) else "row"
     for number, reason in result.errors:
-        tally.note(block.path, line + number, reason, origin=block.origin)
+        tally.note(block.path, line + number, block.reasons.get(number, reason), origin=block.origin, unit=unit)
     tally.check()

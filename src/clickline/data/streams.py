@@ -7,8 +7,8 @@ there are and in which order has nothing to do with where they were cut.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import BinaryIO, cast
@@ -38,6 +38,8 @@ class Block:
     """Bytes or a record batch."""
     origin: int = 0
     """The byte from which lines are counted, where the stream does not know how many there are before."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why rows are malformed, where their reader says so: number in the block, from 1, to reason."""
 
 
 class Meter:
@@ -102,11 +104,10 @@ def text(number: int, file: File, start: Place, *, data: Data, meter: Meter, spa
         if end is not None:
             pieces = _before(pieces, offset=offset, end=end)
         if data.format == "csv" and offset == 0:
-            columns, header, pieces = _columns(pieces, data=data, path=file.path)
-            offset, line = len(header), int(bool(header))
+            columns, first_line, pieces = _columns(pieces, data=data, path=file.path)
+            offset, line = len(first_line), int(bool(first_line))
         elif data.format == "csv":
-            with file.open() as again:
-                columns, _, _ = _columns(decompressed(again, path=file.path), data=data, path=file.path)
+            columns = header(file, data)
         known: int | None = line
         for where, lines in cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
             yield Block(
@@ -162,6 +163,13 @@ def cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterat
             )
     if length:
         yield offset, b"".join(held)
+
+
+def header(file: File, data: Data) -> tuple[str, ...]:
+    """The columns of a CSV file; none if it is empty."""
+    with file.open() as raw:
+        columns, _, _ = _columns(decompressed(raw, path=file.path), data=data, path=file.path)
+    return columns
 
 
 def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clickline.config.data import Data
+from clickline.config.environment import resolve_within
 from clickline.data.compression import Stream, decompressed
 from clickline.data.files import File
 from clickline.data.positions import Place
-from clickline.data.readers import ROWS_PER_TABLE, Reader
+from clickline.data.reader_tables import ROWS_PER_TABLE, reasons_of
+from clickline.data.readers import Reader
 from clickline.data.streams import Block, Span
 from clickline.errors import ClicklineError, DataError, JobError
 from clickline.plugins import load_class
@@ -75,7 +77,8 @@ def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"{type(reader).__name__} failed on '{file.path}' after {rows} rows with {reason}"
+                f"{type(reader).__name__} failed on {file.path!r} after {rows} rows with {reason}; "
+                "to have a row skipped that cannot be read, yield a RowError in its place"
             ) from error
     _complete(file, start, rows)
 
@@ -84,7 +87,7 @@ def load_reader(data: Data) -> Reader:
     """The reader that `data.format` names, constructed with `data.reader`."""
     kind = load_class(data.format, base=Reader, what="data.format")
     try:
-        return kind(**data.reader)
+        return kind(**{name: resolve_within(value) for name, value in data.reader.items()})
     except TypeError as error:
         raise JobError(f"data.reader does not fit {data.format}: {error}") from error
 
@@ -97,7 +100,15 @@ def _from_place(
         skipped = max(offset - first, 0)
         if skipped < rows:
             where = first + skipped
-            yield Block(file=number, path=file.path, offset=where, line=where, columns=(), data=table.slice(skipped))
+            yield Block(
+                file=number,
+                path=file.path,
+                offset=where,
+                line=where,
+                columns=(),
+                data=table.slice(skipped),
+                reasons=reasons_of(table, first=skipped),
+            )
         first += rows
 
 

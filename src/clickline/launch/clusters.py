@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from clickline.config import Job
-from clickline.durable import replace_json
-from clickline.errors import CheckpointError, JobError, PeerError
-from clickline.launch.child import stopped_by_signals
+from clickline.data.pieces import cut, shortage
+from clickline.errors import PeerError
+from clickline.launch.child import launched, stopped_by_signals
 from clickline.launch.local import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.process import Spec
+from clickline.launch.run_log import run_log
 from clickline.launch.supervising import Supervisor
-from clickline.train import api
+from clickline.train import api, checkpoints
 from clickline.train.api import Result
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.processes import open_coordinator, write_result
-from clickline.train.collective.places import in_a_group
+from clickline.train.collective.places import in_a_group, place_of
+from clickline.train.collective.reading import piece_bytes_for
 from clickline.train.collective.training import train_collective
+from clickline.train.interrupts import TrainingInterrupted
+from clickline.train.own_code import use_own_code
+from clickline.train.preflight import check_job, check_options
+from clickline.train.resuming import check_same_job, checkpoint_to_resume, refuse_position
+from clickline.train.run_directory import JOB_FILE, find_checkpoint, write_job
 from clickline.train.run_lock import VARIABLE as LOCK_VARIABLE
 from clickline.train.run_lock import RunLock
+from clickline.train.run_status import end_status, reason_of
 from clickline.train.watching import Silent, Watcher
 
-JOB_FILE = "job.json"
 _MOMENT = 3.0
+_GRACE = 5.0
 _FAREWELL = 20.0
 
 
@@ -38,21 +49,36 @@ def train_job(
     fresh: bool = False,
     warm_start: Path | None = None,
     watcher: Watcher | None = None,
+    checked: bool = False,
 ) -> Result:
     """Train a job in `output/name` and test it, the way it names.
 
     `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    `checked`: the caller has run the checks of `clickline validate` already.
     """
-    way = job.way
+    directory = Path(job.output) / job.name
+    if resume or launched():
+        use_own_code(directory)
+    for notice in [
+        *([] if checked else map(str, check_job(job))),
+        *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
+    ]:
+        (watcher or Silent()).say(notice)
+    way, shown = job.way, None if type(watcher) is Silent else watcher
     if way == "single":
-        return api.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+        with (
+            stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
+            run_log(directory, rank=0, watcher=shown) as logged,
+        ):
+            return api.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
     if way == "collective":
         if in_a_group():
-            return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+            rank = place_of().rank
+            told = shown if rank == 0 else None
+            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
+                return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
         return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
-    if job.cluster.pservers == 0:
-        raise JobError(f"strategy {way} needs parameter servers: set cluster.pservers to at least 1")
     return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
 
 
@@ -73,11 +99,9 @@ def _train_on_servers(
             watcher=watcher,
         )
         try:
-            job_file = directory / JOB_FILE
-            write_job_file(job_file, job)
             specs = local_specs(
                 job,
-                job_file=job_file,
+                job_file=directory / JOB_FILE,
                 directory=directory,
                 sockets=sockets,
                 token=token,
@@ -95,14 +119,6 @@ def _train_on_servers(
         finally:
             coordinator.close(patience=0)  # nobody is left to take leave
         return write_result(coordinator, found, lock=lock)
-
-
-def write_job_file(path: Path, job: Job) -> None:
-    """Leave the job as it was resolved, for processes that are started with it and for whoever goes on with the run."""
-    try:
-        replace_json(path, job.model_dump(mode="json"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be written: {error}") from error
 
 
 def _coming(supervisor: Supervisor) -> int:
@@ -148,26 +164,57 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
     """Collective training by processes started here, as torchrun would start them."""
     directory = Path(job.output) / job.name
     with stopped_by_signals(), RunLock(directory, role="train") as lock:
+        _check_start(job, directory, resume=resume, fresh=fresh, warm_start=warm_start)
         specs = _ranks(job, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start)
         watcher.begin(f"training in {len(specs)} ranks; their logs are in {directory / 'logs'}")
+        _say_shortage(job, watcher)
         outcome = directory / "result.json"
         outcome.unlink(missing_ok=True)
-        with Supervisor(specs, restarts=0, on_event=watcher.say) as supervisor:
-            try:
+        try:
+            # Ranks that are told to stop end their step and save, each within the job's limit.
+            grace = 2 * job.checkpoint.interrupt_timeout + _GRACE
+            with Supervisor(specs, restarts=0, on_event=watcher.say, grace=grace) as supervisor:
                 supervisor.wait()
-            finally:
-                watcher.end()
+        except KeyboardInterrupt as error:
+            end_status(lock, error)
+            raise TrainingInterrupted(reason_of(lock.directory) or str(error)) from error
+        except BaseException as error:
+            end_status(lock, error)
+            raise
+        finally:
+            watcher.end()
         found = json.loads(outcome.read_text(encoding="utf-8"))
     paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
     return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
 
 
+def _check_start(job: Job, directory: Path, *, resume: bool | Path, fresh: bool, warm_start: Path | None) -> None:
+    """Refuse here what rank 0 would refuse: by its own error, and before ranks are started that would all fail."""
+    old = None if fresh else checkpoint_to_resume(directory, resume=resume, fresh=False)
+    if old is not None:
+        check_same_job(job, old.manifest["job"], where=old.path)
+        refuse_position(old, way="ranks")
+    elif warm_start is not None:
+        old = find_checkpoint(warm_start)
+    if old is not None:
+        checkpoints.verify(old)
+
+
+def _say_shortage(job: Job, watcher: Watcher) -> None:
+    """Ranks that are started here have no terminal, so it is said here if some of them will have nothing to read."""
+    ranks, paths = job.cluster.trainers, job.data.train
+    if not paths:
+        return
+    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    if (idle := shortage(len(found), trainers=ranks)) is not None:
+        watcher.say(idle)
+
+
 def _ranks(job: Job, *, lock: RunLock, resume: bool | Path, fresh: bool, warm_start: Path | None) -> list[Spec]:
     """The ranks to start. They meet on `cluster.host`, the loopback address unless the job says otherwise."""
     directory = lock.directory
-    job_file = directory / JOB_FILE
-    write_job_file(job_file, job)
-    argv = [sys.executable, "-m", "clickline", "train", str(job_file), "--json"]
+    job_file = write_job(directory, job)
+    argv = [sys.executable, "-m", "clickline", "train", str(job_file)]
     if resume:
         argv += ["--resume-from", str(resume)] if isinstance(resume, Path) else ["--resume"]
     argv += ["--fresh"] if fresh else []
@@ -186,8 +233,14 @@ def _ranks(job: Job, *, lock: RunLock, resume: bool | Path, fresh: bool, warm_st
         Spec(
             role="trainer",
             rank=rank,
-            argv=[*argv, "--set", f"threads={threads}"],
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            argv=[*argv, "--set", f"cluster.threads={threads}"],
+            env={
+                **shared,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                # The address of one process: rank 0's, which knows the run.
+                "CLICKLINE_METRICS": os.environ.get("CLICKLINE_METRICS", "") if rank == 0 else "",
+            },
             log=directory / "logs" / f"trainer.{rank}.log",
             restart=False,
         )

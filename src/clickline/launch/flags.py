@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from clickline.errors import JobError
+from clickline.errors import JobError, JobProblem
 
 LIVE = {
     "FLAGS_communicator_max_merge_var_num": "cluster.agree.merge",
@@ -48,24 +48,34 @@ class Flags:
     """KEY=VALUE, as for --set."""
     dead: dict[str, str]
     """For each flag that is set and has no effect, why."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """For each flag that is set and means something here, the key of the job that it sets."""
 
     def report(self) -> str:
         """What to tell the user once; empty if there is nothing to tell."""
         return "\n".join(f"{name} has no effect: {reason}" for name, reason in self.dead.items())
 
+    def name_in(self, notice: JobProblem) -> str:
+        """A notice about a key of the job; where a flag has set the key, it is about the flag."""
+        names = [name for name, key in self.keys.items() if key == notice.key]
+        if not names or not notice.override:
+            return str(notice)
+        return f"{', '.join(names)}: sets {notice.key}, which {notice.message}"
+
 
 def older_flags(environ: Mapping[str, str] | None = None) -> Flags:
     """What the flags in the environment come to."""
     env = os.environ if environ is None else environ
-    overrides = []
+    overrides, keys = [], {}
     for name, key in LIVE.items():
         if text := env.get(name, "").strip():
             overrides.append(f"{key}={_value(name, text)}")
+            keys[name] = key
     dead = {name: reason for name, reason in DEAD.items() if name in env}
     for name in sorted(env):
         if name.startswith(_PREFIXES) and name not in LIVE and name not in DEAD:
             dead[name] = "it is not known here"
-    return Flags(overrides, dead)
+    return Flags(overrides, dead, keys)
 
 
 def _value(name: str, text: str) -> str:

@@ -64,6 +64,7 @@ def local_specs(
         "CLICKLINE_COORDINATOR": coordinator,
         "CLICKLINE_TOKEN": token if isinstance(token, str) else token.decode(),
         "CLICKLINE_DIRECTORY": str(directory.absolute()),
+        "CLICKLINE_METRICS": "",  # what is set is the address of one process, and this one has it
     }
     specs = [
         _spec("pserver", rank, job_file=job_file, directory=directory, env={**shared, "CLICKLINE_BIND": address})

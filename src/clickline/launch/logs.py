@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,27 @@ def set_up(role: str, rank: int, *, level: int = logging.INFO) -> None:
     logging.captureWarnings(True)
     if sys.stderr is sys.__stderr__:  # else a test holds it, and it may have no file behind it
         faulthandler.enable()
+
+
+class LogFile(logging.FileHandler):
+    """A file with lines as `set_up` would write them, made when there is a first one. A full disk loses lines only."""
+
+    def __init__(self, file: Path, role: str, rank: int) -> None:
+        super().__init__(file, encoding="utf-8", delay=True)
+        self.setFormatter(_Lines(f"%(asctime)s %(levelname)s {role}.{rank} %(message)s"))
+
+    @property
+    def begun(self) -> bool:
+        return self.stream is not None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            if not self.begun:
+                Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
 
 
 def line(name: str, text: str, *, level: str = "INFO") -> str:

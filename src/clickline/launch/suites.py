@@ -30,11 +30,13 @@ from clickline.launch.restart_policy import SERVING
 from clickline.launch.suite_states import supervisor_facts, write_suite, write_token
 from clickline.launch.supervising import Supervisor
 from clickline.process_identity import birth
+from clickline.serve.configuring import read_suite_config
 
 PLACE = "suite/cube"
 """Of what is delivered, of ready files and logs, below the state directory: not where runs are looked for."""
 PORT = 8010
 HOST = "127.0.0.1"
+MODEL = "ctr"
 WORKERS = 2
 """Of the predictor: with one of them gone, the other answers."""
 _TRIES = 4
@@ -59,26 +61,28 @@ class Suite(Together):
         self,
         state: Path,
         *,
-        model: str = "ctr",
+        model: str = MODEL,
         port: int = PORT,
         shards: int = 2,
         replicas: int = 2,
         workers: int = WORKERS,
         wait: float = 5.0,
         stall_after: float = STALL_AFTER,
+        serve: Path | None = None,
         env: Mapping[str, Mapping[str, str]] | None = None,
         on_event: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`port` is the predictor's, if it is free; `env` adds to processes' environments, by role or name.
 
-        A component without a heartbeat for `stall_after` seconds is killed and started again; 0 is never.
+        A component without a heartbeat for `stall_after` seconds is killed and started again; 0 is never. `serve` is a
+        configuration of the predictor, to which the suite's own model is added.
         """
         self.state, self.model = state.absolute(), model
         self.store = self.state / "versions"
         self.directory = self.state / PLACE
         self.token = secrets.token_hex(16)
         self._port, self._workers, self._env = port, workers, dict(env or {})
-        self._stall_after = stall_after
+        self._stall_after, self._serve = stall_after, serve
         super().__init__()
         self.supervisor = Supervisor([], restarts=None, on_event=on_event, grace=_GRACE)
         self._shape = {"shards": shards, "replicas": replicas, "wait": wait}
@@ -216,8 +220,14 @@ class Suite(Together):
             return bind(HOST, 0)
 
     def _predictor(self, listener: socket.socket) -> Spec:
-        addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
-        arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
+        if self._serve is None:
+            addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
+            arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
+        else:
+            config = read_suite_config(self._serve, model=self.model, store=str(self.store), servers=self.cube.servers)
+            file = self.directory / "serve.json"
+            file.write_text(config.model_dump_json(), encoding="utf-8")
+            arguments = ["--config", str(file)]
         arguments += ["--listen", f"{HOST}:{listener.getsockname()[1]}", "--workers", str(self._workers)]
         arguments += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
         # What it keeps for its workers is gone with the sockets, also when it is killed.

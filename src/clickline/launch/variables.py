@@ -23,6 +23,18 @@ OURS = {
     "CLICKLINE_TOKEN_FILE": "A file that holds the token, where CLICKLINE_TOKEN is not set.",
     "CLICKLINE_DIRECTORY": "The run's directory; `output`/`name` of the job if not set.",
     "CLICKLINE_THREADS": "Threads for dense maths.",
+    "CLICKLINE_METRICS": "HOST:PORT, or PORT of the loopback address, where this one process answers `/metrics`, "
+    "`/health` and, if it knows the run, `/status`; stronger than `cluster.metrics…`. `clickline train` keeps it for "
+    "itself, or gives it to rank 0.",
+}
+COLLECTIVE = {
+    "CLICKLINE_DEVICE": "`cpu` (if not set) or `cuda`, for ranks of `strategy: collective`: with `cuda` they exchange "
+    "rows and gradients by NCCL, provided that every rank has a GPU of its own, else by Gloo. Models are computed on "
+    "the CPU either way.",
+}
+SERVING = {
+    "CLICKLINE_CACHE": "Directory for copies of versions that `clickline serve` reads from a store elsewhere, shared "
+    "by all predictors of this machine and user; `~/.cache/clickline/versions` if not set.",
 }
 INTERNAL = {
     "CLICKLINE_LAUNCHER": "Set by `clickline train` for what it starts: the process to die with.",
@@ -30,6 +42,8 @@ INTERNAL = {
     "CLICKLINE_HEARTBEAT": "Set by `clickline up` and `clickline serve` for what they start: the descriptor of memory "
     "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
+    "CLICKLINE_FAIL_AT": "For tests: the name of a point in the code at which the process kills itself.",
+    "CLICKLINE_UNPINNED": "For tests: 1 makes a predictor read a cube without naming a version.",
 }
 OLDER = {
     "TRAINING_ROLE": "CLICKLINE_ROLE: PSERVER, TRAINER or WORKER. HETER is refused: there are no such trainers.",
@@ -106,7 +120,7 @@ def page() -> str:
     }
     return (
         _HEAD
-        + _table("Ours", "meaning", OURS | INTERNAL)
+        + _table("Ours", "meaning", OURS | COLLECTIVE | SERVING | INTERNAL)
         + _table("Of the older stack, used", "stands for", OLDER)
         + _table(
             "Flags of the older communicator, used",

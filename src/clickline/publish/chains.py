@@ -1,8 +1,8 @@
 """A version as a reader sees it: its base and the deltas on it, opened and put over each other.
 
 A delta applies only on its parent, so a chain is refused as a whole if a link is missing, or if its links do not agree
-on tables, dimensions and row types. Files of a store that is not on this machine are copied to a scratch directory
-first, since dictionaries are mapped.
+on tables, dimensions and row types. Files of a store that is not on this machine are copied first, since dictionaries
+are mapped: to a scratch directory, or to a cache that all processes of this machine share.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, VersionError
-from clickline.leftovers import scratch_directory
 from clickline.publish import donefiles
 from clickline.publish.donefiles import Donefile, directory_of
-from clickline.publish.manifests import DTYPES, Manifest, TableFacts, read_manifest
+from clickline.publish.manifests import DTYPES, Manifest, TableFacts
 from clickline.publish.samples import Sample, read_sample
 from clickline.publish.stores import Store
-
-SCRATCH = "clickline-versions-"
-"""How temporary directories begin to which files of stores elsewhere are copied."""
+from clickline.publish.version_cache import ScratchFiles, VersionCache
 
 
 @dataclass(frozen=True)
@@ -94,18 +91,21 @@ def opened(
     *,
     done: Donefile | None = None,
     known: Mapping[str, _native.Dictionary] | None = None,
+    cache: VersionCache | None = None,
 ) -> Iterator[Chain]:
     """A version with all that it stands on, every file compared with the SHA-256 in its manifest.
 
     `known` are row files of another version that is open, by SHA-256: they are neither fetched, hashed nor mapped
-    again. What was mapped stays readable when this ends, for as long as somebody holds it.
+    again. What was mapped stays readable when this ends, for as long as somebody holds it. `cache` is where copies of
+    files of a store elsewhere are kept.
     """
     done = donefiles.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
-    manifests = [read_manifest(store, entry) for entry in entries]
-    for parent, child in pairwise(manifests):
-        check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
-    with scratch_directory(SCRATCH) as scratch:
+    copies = ScratchFiles.of(store) if cache is None else cache.opening(entry.version for entry in entries)
+    with copies as local:
+        manifests = [local.manifest(entry) for entry in entries]
+        for parent, child in pairwise(manifests):
+            check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
         layers: dict[str, list[_native.Dictionary]] = {}
         files: dict[str, _native.Dictionary] = {}
         for manifest in manifests:
@@ -117,7 +117,7 @@ def opened(
                     digest = manifest.files[file].sha256
                     held = None if known is None else known.get(digest)
                     if held is None:
-                        held = open_dictionary(_local(store, manifest, file, scratch), facts, shown=text)
+                        held = open_dictionary(local.path(manifest, file), facts, shown=text)
                     else:
                         check_rows(held, facts, shown=text)
                     files[digest] = held
@@ -130,17 +130,20 @@ def opened(
                     )
                 layers.setdefault(name, []).extend(found)
         last = manifests[-1]
-        _local(store, last, last.sample, scratch)
-        yield Chain(manifests, layers, _local(store, last, last.network, scratch).parent, files)
+        local.path(last, last.sample)
+        yield Chain(manifests, layers, local.path(last, last.network).parent, files)
 
 
 @contextmanager
-def opened_without_rows(store: Store, version: int, *, done: Donefile) -> Iterator[Chain]:
+def opened_without_rows(
+    store: Store, version: int, *, done: Donefile, cache: VersionCache | None = None
+) -> Iterator[Chain]:
     """A version whose rows are read from elsewhere, such as a cube: manifest, network, sample."""
-    manifest = read_manifest(store, done.entry(version, where=store.url))
-    with scratch_directory(SCRATCH) as scratch:
-        _local(store, manifest, manifest.sample, scratch)
-        yield Chain([manifest], {}, _local(store, manifest, manifest.network, scratch).parent)
+    entry = done.entry(version, where=store.url)
+    with ScratchFiles.of(store) if cache is None else cache.opening([version]) as local:
+        manifest = local.manifest(entry)
+        local.path(manifest, manifest.sample)
+        yield Chain([manifest], {}, local.path(manifest, manifest.network).parent)
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
@@ -176,10 +179,3 @@ def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> N
             f"{shown}: rows of dim {found.dim} and type {found.dtype}; the manifest says {facts.dim} and "
             f"{DTYPES[facts.dtype]} ({facts.dtype})"
         )
-
-
-def _local(store: Store, manifest: Manifest, file: str, scratch: Path) -> Path:
-    """A file's path on this machine, size and SHA-256 checked."""
-    name = f"{directory_of(manifest.version)}/{file}"
-    facts = manifest.files[file]
-    return store.fetch_checked(name, scratch / name, size=facts.bytes, sha256=facts.sha256)

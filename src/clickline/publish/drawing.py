@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
+from typing import Any
 
 from clickline.config import Job
+from clickline.data import tables
 from clickline.data.batch import Batch, join
+from clickline.data.files import find
 from clickline.data.pipeline import Dataset
+from clickline.data.positions import Place
+from clickline.data.reading import way_of_opening
 from clickline.data.schema import Schema
+from clickline.data.streams import Meter, blocks
 from clickline.errors import DataError
+
+_MOST_COLUMNS = 10_000
 
 
 def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
@@ -18,6 +27,24 @@ def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
         for batch, _ in batches:
             return join([batch])
     raise DataError(f"There are no rows in {', '.join(paths)}.")
+
+
+def unread_columns(job: Job, schema: Schema, *, paths: list[str]) -> list[str]:
+    """Columns of some data that no feature is read from, by its first file: none for formats that name no columns."""
+    names: list[str] = []
+
+    def noticed(columns: list[str]) -> list[str]:
+        names.extend(columns)
+        return schema.columns_of(columns)
+
+    opened = way_of_opening(job.data, schema, meter=Meter())
+    if job.data.format == "parquet":  # whose unread columns are not even loaded
+        opened = partial(tables.parquet, wanted=noticed)
+    block = next(blocks(find(paths, options=job.data.storage), start=Place(), opened=opened), None)
+    if block is not None and not names:
+        data: Any = block.data
+        names = list(block.columns) if isinstance(data, bytes) else list(data.schema.names)
+    return [name for name in names if name not in schema.columns][:_MOST_COLUMNS]
 
 
 def paths_of(job: Job) -> list[str]:

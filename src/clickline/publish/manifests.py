@@ -75,6 +75,8 @@ class Manifest(_Checked):
     parity: dict[str, Any]
     job: dict[str, Any]
     data_schema: Annotated[dict[str, Any], Field(alias="schema")]
+    unread: list[str] = []
+    """Columns of the log that no feature is read from: a request may have them, as the log has."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Manifest:
@@ -118,8 +120,12 @@ def parse(content: bytes, *, where: str) -> Manifest:
 
 def read_manifest(store: Store, entry: Entry) -> Manifest:
     """The manifest that a line of the donefile speaks of; refused unless it is the very one."""
-    where = store.shown(manifest_of(entry.version))
     content = store.read(manifest_of(entry.version), limit=LIMIT)
+    return checked_manifest(content, entry, where=store.shown(manifest_of(entry.version)))
+
+
+def checked_manifest(content: bytes, entry: Entry, *, where: str) -> Manifest:
+    """Parse a manifest's text; refused unless it is the one that a line of the donefile speaks of."""
     seen = hashlib.sha256(content).hexdigest()
     if seen != entry.sha256:
         raise VersionError(f"{where}: damaged: its SHA-256 is {seen[:12]}…, the donefile says {entry.sha256[:12]}…")

@@ -26,14 +26,15 @@ from clickline.publish import donefiles
 from clickline.publish.chains import Chain, LayeredRows, check_fits, open_dictionary, opened
 from clickline.publish.deltas import LONGEST, Rows, table_file, tables_of, write_rows
 from clickline.publish.donefiles import Donefile, directory_of
-from clickline.publish.drawing import draw, paths_of
+from clickline.publish.drawing import draw, paths_of, unread_columns
 from clickline.publish.exporting import export, inputs_of, outputs_of
 from clickline.publish.manifests import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, FileFacts, Manifest
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
 from clickline.publish.samples import ROWS, Sample
 from clickline.publish.stores import WRITING, Store
-from clickline.publish.trained import Trained, newest, open_trained
+from clickline.publish.trained import Trained, open_trained
 from clickline.publish.versions import clean
+from clickline.train.run_directory import find_checkpoint
 from clickline.train.watching import Silent, Watcher
 
 Kind = Literal["base", "delta", "auto"]
@@ -54,15 +55,16 @@ class Settings:
 
 
 def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
-    """Publish the newest checkpoint of a run, or the one named, as the store's next version."""
+    """Publish the best checkpoint of a run (see `find_checkpoint`), or the one named, as the store's next version."""
     watcher = watcher or Silent()
-    newest(source)  # before anything is made in the store
+    find_checkpoint(source)  # before anything is made in the store
     watcher.begin("opening the checkpoint")
     try:
         with store.locked("publishing", say=watcher.say), ExitStack() as stack:
             done = donefiles.read(store)
             clean(store, done)
             trained = open_trained(source)
+            _say_which(trained, source, watcher)
             parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
             with _aside(store, done.last + 1) as aside:
                 manifest = _write(trained, aside, done.last + 1, settings, parent=parent, watcher=watcher)
@@ -71,6 +73,15 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
         watcher.end()
     reach("publish.done")
     return manifest
+
+
+def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
+    """Tell whoever named a run that it is not its newest checkpoint that is published."""
+    path, step = trained.checkpoint.path, trained.checkpoint.step
+    if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
+        newest = max(path.parent.glob("step-*")).name
+        if newest != path.name:
+            watcher.say(f"publishing {path.name}, the best by validation; name {path.parent / newest} for the newest")
 
 
 def _parent(
@@ -158,6 +169,7 @@ def _write(
         parity=parity.to_dict(),
         job=trained.checkpoint.manifest["job"],
         data_schema=trained.schema.to_dict(),
+        unread=_unread(trained, settings, parent=parent),
     )
     _write_file(aside / MANIFEST, manifest.encoded())
     return manifest
@@ -218,6 +230,15 @@ def _check_parity(
     sample.write(aside / SAMPLE)
     _sync(aside / SAMPLE)
     return parity
+
+
+def _unread(trained: Trained, settings: Settings, *, parent: Chain | None) -> list[str]:
+    """By the data of the sample; what is known already if that cannot be read."""
+    try:
+        paths = list(settings.sample) or paths_of(trained.job)
+        return unread_columns(trained.job, trained.schema, paths=paths)
+    except DataError:
+        return [] if parent is None else list(parent.manifest.unread)
 
 
 def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:

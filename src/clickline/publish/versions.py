@@ -126,7 +126,7 @@ def summary(manifest: Manifest) -> dict[str, Any]:
             name: {"rows": table.rows, "deleted": table.deleted, "total": table.total}
             for name, table in manifest.tables.items()
         },
-        "training": {key: manifest.training.get(key) for key in ("run", "step", "rows", "auc", "job_digest")},
+        "training": {key: manifest.training.get(key) for key in ("run", "step", "rows", "auc", "auc_on", "job_digest")},
         "parity": manifest.parity,
     }
 

@@ -133,7 +133,7 @@ class Service:
     def sent(self, exchange: Exchange, response: Response) -> None:
         if exchange.form is not None:
             seconds = perf_counter() - exchange.started
-            self._counts.observe("clickline_seconds", seconds, "total")
+            self._counts.observe("clickline_seconds", seconds, exchange.series.total)
         if self._access.share:
             self._access.note(exchange, response, perf_counter() - exchange.started)
 
@@ -158,25 +158,34 @@ class Service:
         request, started = exchange.request, perf_counter()
         assert request is not None  # noqa: S101
         exchange.form = form
-        self._counts.count("clickline_requests_total", 1.0, form.protocol)
-        body = request.body(limit=self._body_limit)
-        if len(body) > exchange.held:  # it was compressed
-            exchange.hold(len(body) - exchange.held)
-        asked = exchange.asked = form.open(body, request)
-        key = form.key(asked) if self._sticky else None
-        chosen = self._predictor.choose(place.model, version=place.version, key=key)
+        try:
+            body = request.body(limit=self._body_limit)
+            if len(body) > exchange.held:  # it was compressed
+                exchange.hold(len(body) - exchange.held)
+            asked = exchange.asked = form.open(body, request)
+            key = form.key(asked) if self._sticky else None
+            chosen = self._predictor.choose(place.model, version=place.version, key=key)
+            exchange.series = chosen.series
+        finally:  # one that is refused before it is known for whom it is counts too
+            self._counts.count("clickline_requests_total", 1.0, exchange.series.requests[form.protocol])
+        cache_key = (form.protocol, asked.body) if chosen.loaded.requests is not None and asked.body else None
+        if cache_key is not None and (known := self._predictor.cached(chosen, cache_key)) is not None:
+            answer, asked.missing = known
+            exchange.rows = len(answer.probability)
+            exchange.done(answer)
+            return
         read = partial(form.question, asked, most_rows=self._most_rows)
         question = read(chosen.loaded.reader)
         exchange.rows = len(question.batch)
         asked.missing = question.missing
-        self._counts.observe("clickline_seconds", perf_counter() - started, "read")
-        self._predictor.submit(chosen, question, done=exchange.done, again=read)
+        self._counts.observe("clickline_seconds", perf_counter() - started, chosen.series.read)
+        self._predictor.submit(chosen, question, done=exchange.done, again=read, cache_key=cache_key)
 
     def _fail(self, exchange: Exchange, error: Exception) -> None:
         if not isinstance(error, RequestError):
             log_failure(log, "a request failed", error)
             error = refuse("internal", "The server failed at this; its log says where.")
-        self._counts.count("clickline_failures_total", 1.0, error.reason)
+        self._counts.count("clickline_failures_total", 1.0, exchange.series.failures(error.reason))
         form = exchange.form
         exchange.finish(error_response(error) if form is None else form.failure(error, exchange.asked))
 
@@ -203,7 +212,8 @@ class Service:
         if self.draining:
             raise refuse("draining", "This worker is about to end.", _AGAIN)
         if not self._predictor.ready():
-            raise refuse("not_ready", "Not every model has a complete version yet.", _AGAIN)
+            lacking = [name for name, served in self._predictor.models.items() if served.current is None]
+            raise refuse("not_ready", f"Not every model has a complete version yet: {', '.join(lacking)}.", _AGAIN)
         return json_response({"ready": True})
 
     def _model_ready(self, _exchange: Exchange, place: Place) -> Response:

@@ -221,7 +221,15 @@ def check(reply: Reply) -> None:
     said = said if isinstance(said, dict) else {}
     message = said.get("error") or f"HTTP status {reply.status}: {reply.body[:200].decode('utf-8', 'replace')}"
     reason = said.get("reason") or f"http_{reply.status}"
-    raise RequestError(str(message), reason=str(reason), status=reply.status, retry_after=_retry_after(reply))
+    listed = said.get("mistakes")
+    mistakes = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    raise RequestError(
+        str(message),
+        reason=str(reason),
+        status=reply.status,
+        retry_after=_retry_after(reply),
+        mistakes=[(str(one.get("reason")), str(one.get("error"))) for one in mistakes],
+    )
 
 
 def _retry_after(reply: Reply) -> float | None:

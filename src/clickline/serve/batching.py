@@ -20,6 +20,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from time import perf_counter
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clickline.data.batch import join
 from clickline.errors import ClicklineError
 from clickline.serve.configuring import Limits
@@ -179,7 +182,7 @@ class Batcher:
         start = perf_counter()
         live = []
         for item in group:
-            self._counts.observe("clickline_seconds", start - item.arrived, "queue")
+            self._counts.observe("clickline_seconds", start - item.arrived, item.series.queue)
             if start > item.deadline:
                 waited = start - item.arrived
                 self._finish(item, refuse("timeout", f"not computed: it had waited for {waited:.3f} s"))
@@ -214,11 +217,28 @@ class Batcher:
             return
         self._counts.observe("clickline_batch_rows", len(batch))
         self._counts.count("clickline_rows_total", len(batch))
+        self._count_predicted(group, probability, loaded.labels)
         first = 0
         for item in group:
             last = first + len(item)
-            answer = Answer(probability[first:last], loaded.version, item.served.name, item.tag, loaded.labels)
+            answer = Answer(
+                probability[first:last], loaded.version, item.served.name, item.series.variant, loaded.labels
+            )
+            if item.cache_key is not None and loaded.requests is not None:  # that of the version that computed it
+                loaded.requests.put(item.cache_key, answer.probability, item.question.missing)
             self._finish(item, answer)
+            first = last
+
+    def _count_predicted(self, group: list[Item], probability: NDArray[np.float32], labels: tuple[str, ...]) -> None:
+        """Once for the whole batch, unless it has requests of several variants."""
+        first = last = 0
+        for number, item in enumerate(group, 1):
+            last += len(item)
+            if number < len(group) and group[number].series is item.series:
+                continue
+            for column, label in enumerate(labels):
+                values = probability[first:last, column]
+                self._counts.observe_all("clickline_predicted_probability", values, item.series.predicted(label))
             first = last
 
     def _move(self, group: list[Item], why: str) -> None:

@@ -18,24 +18,38 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clickline._native import Histogram
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MARK = b"CLCOUNT1"
-_KEY = 124
+_KEY = 380
 _ENTRY = struct.Struct(f"<I{_KEY}s")
 _HOW_MANY = struct.Struct("<Q")
-_NUMBERS = 8192
+_NUMBERS = 65_536
 _NOWHERE = 64
 """The first numbers are for what finds no place any more: a request must not fail for want of a counter."""
-_ENTRIES = 512
+_ENTRIES = 2048
 _INDEX = 16 + 8 * _NUMBERS
+_BETWEEN = "\x1e"
+_PLAIN = {0x1E: " ", 0x1F: " "}
 SIZE = _INDEX + _ENTRY.size * _ENTRIES
-MOST_LABELS = 64
-"""Of one metric; the rest go by the name of `OTHERS`, so that nobody's names can fill the file."""
+MOST_LABELS = 256
+"""Series of one metric; the rest go by the name of `OTHERS`, so that nobody's names can fill the file."""
 OTHERS = "other"
 SECONDS = (
     *(5e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 7.5e-3, 1e-2),
     *(1.5e-2, 2e-2, 3e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
 )
+PROBABILITIES = (
+    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3),
+    *(0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+)
+DIFFERENCES = (1e-6, 1e-5, 1e-4, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0)
 
 
@@ -45,7 +59,8 @@ class Metric:
 
     kind: str
     text: str
-    label: str = ""
+    labels: tuple[str, ...] = ()
+    """Names of its labels; a series has their values, in this order, put together by `series`."""
     buckets: tuple[float, ...] = ()
     merge: str = "sum"
     """What the gauges of several workers come to: sum, min or max."""
@@ -56,23 +71,32 @@ class Metric:
         return len(self.buckets) + 2 if self.buckets else 1
 
 
+MODEL = ("model",)
+WHO = ("model", "variant")
+COPIED = ("model", "shadow")
 METRICS: Mapping[str, Metric] = {
-    "clickline_requests_total": Metric("counter", "Requests for predictions that were answered", "protocol"),
-    "clickline_failures_total": Metric("counter", "Requests that were refused or failed", "reason"),
-    "clickline_seconds": Metric("histogram", "Time that a stage of a request took", "stage", SECONDS),
+    "clickline_requests_total": Metric("counter", "Requests for predictions", ("protocol", *WHO)),
+    "clickline_failures_total": Metric("counter", "Requests that were refused or failed", ("reason", *WHO)),
+    "clickline_seconds": Metric("histogram", "Time that a stage of a request took", ("stage", *WHO), SECONDS),
+    "clickline_predicted_probability": Metric("histogram", "What was predicted", (*WHO, "label"), PROBABILITIES),
     "clickline_rows_total": Metric("counter", "Rows predicted for"),
     "clickline_keys_total": Metric("counter", "Different keys whose rows were asked for"),
     "clickline_missing_keys_total": Metric("counter", "Keys that have no row in the version"),
     "clickline_missing_values_total": Metric("counter", "Values that requests left out and that were filled in"),
-    "clickline_batch_rows": Metric("histogram", "Rows of the batches that were computed", "", ROWS),
-    "clickline_version": Metric("gauge", "Version in service; the lowest, while workers differ", "model", merge="min"),
-    "clickline_data_age_seconds": Metric("gauge", "Age of the newest data behind the version", "model", merge="max"),
+    "clickline_batch_rows": Metric("histogram", "Rows of the batches that were computed", (), ROWS),
+    "clickline_version": Metric("gauge", "Version in service; the lowest, while workers differ", MODEL, merge="min"),
+    "clickline_data_age_seconds": Metric("gauge", "Age of the newest data behind the version", MODEL, merge="max"),
     "clickline_version_loads_total": Metric("counter", "Versions taken into service"),
     "clickline_version_failures_total": Metric("counter", "Versions that could not be loaded or failed their check"),
-    "clickline_load_seconds": Metric("histogram", "Time that loading and checking a version took", "", SECONDS),
+    "clickline_load_seconds": Metric("histogram", "Time that loading and checking a version took", (), SECONDS),
     "clickline_rows_unavailable_total": Metric("counter", "Reads of rows that the cube could not answer"),
-    "clickline_shadow_total": Metric("counter", "Requests that a shadow model was given too", "result"),
-    "clickline_variant_total": Metric("counter", "Requests by variant", "tag"),
+    "clickline_shadow_total": Metric("counter", "Requests that a shadow model was given too", (*COPIED, "result")),
+    "clickline_shadow_difference": Metric(
+        "histogram", "Absolute difference of a shadow's predictions from the model's", (*COPIED, "label"), DIFFERENCES
+    ),
+    "clickline_shadow_seconds": Metric("histogram", "Time that a shadow took to answer", COPIED, SECONDS),
+    "clickline_row_cache_total": Metric("counter", "Rows looked for in the cache before the cube", (*MODEL, "result")),
+    "clickline_request_cache_total": Metric("counter", "Requests looked for in the cache", (*MODEL, "result")),
     "clickline_connections": Metric("gauge", "Open connections"),
     "clickline_connections_total": Metric("counter", "Connections accepted"),
     "clickline_workers": Metric("gauge", "Workers that run"),
@@ -90,6 +114,7 @@ class Counts:
         self._lock = threading.Lock()
         self._numbers = memoryview(self._file)[16:_INDEX].cast("d")
         self._places: dict[tuple[str, str], int] = {}
+        self._histograms: dict[tuple[str, str], Histogram] = {}
         self._entries = 0
         self._free = _NOWHERE
         if self._file[:8] == MARK:
@@ -112,6 +137,13 @@ class Counts:
         with self._lock:
             self._numbers[place + bisect_left(buckets, seconds)] += 1.0
             self._numbers[place + len(buckets) + 1] += seconds
+
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None:
+        """Each of some values."""
+        histogram = self._histograms.get((name, label))
+        if histogram is None:
+            histogram = self._histogram(name, label)
+        histogram.add(values)  # with Python's lock held, so nobody is between reading and writing a number
 
     def gauge(self, name: str, value: float, label: str = "") -> None:
         place = self._places.get((name, label))
@@ -145,6 +177,15 @@ class Counts:
             self._places[name, label] = first
             return first
 
+    def _histogram(self, name: str, label: str) -> Histogram:
+        place = self._places.get((name, label))
+        if place is None:
+            place = self._new(name, label, "histogram")
+        metric = METRICS[name]
+        found = Histogram(self._numbers[place : place + metric.length], metric.buckets)
+        self._histograms[name, label] = found
+        return found
+
     def _go_on(self) -> None:
         for name, label, kind, first in _index(self._file):
             self._places[name, label] = first
@@ -157,7 +198,17 @@ class Counts:
 
 def metric_of(name: str, kind: str) -> Metric:
     """What a name means, also if it is none of ours."""
-    return METRICS.get(name) or Metric(kind, "", "label", SECONDS if kind == "histogram" else ())
+    return METRICS.get(name) or Metric(kind, "", ("label",), SECONDS if kind == "histogram" else ())
+
+
+def series(*values: str) -> str:
+    """The values of a metric's labels as one text; those at the end may be left out."""
+    return _BETWEEN.join(value.translate(_PLAIN) for value in values)
+
+
+def values_of(label: str) -> list[str]:
+    """What `series` put together."""
+    return label.split(_BETWEEN)
 
 
 def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:

@@ -17,6 +17,7 @@ from typing import Protocol
 from clickline.serve.admission import ByteBudget
 from clickline.serve.forms import Asked, Form
 from clickline.serve.messages import Request, Response
+from clickline.serve.request_series import NOBODY
 from clickline.serve.requests import Answer, RequestError
 
 Found = Answer | RequestError
@@ -33,7 +34,7 @@ class Exchange:
 
     __slots__ = (
         *("asked", "budget", "connection", "form", "held", "mailbox", "request", "response"),
-        *("rows", "started", "version"),
+        *("rows", "series", "started", "version"),
     )
 
     def __init__(
@@ -49,6 +50,8 @@ class Exchange:
         self.form: Form | None = None
         """In which a prediction is asked for; None for everything else."""
         self.asked: Asked | None = None
+        self.series = NOBODY
+        """Of the metrics, once the model is chosen."""
         self.rows = self.version = 0
 
     def finish(self, response: Response) -> None:

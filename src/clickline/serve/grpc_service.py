@@ -29,11 +29,12 @@ from clickline.serve.grpc_tensors import answer_of, metadata_of, tensors_of
 from clickline.serve.guarding import shows_token
 from clickline.serve.inference_v2 import model_metadata, server_metadata
 from clickline.serve.protos import open_inference_pb2 as messages
-from clickline.serve.requests import Counting, NoCounts, Question, RequestError, refuse
+from clickline.serve.request_series import NOBODY, RequestSeries
+from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 
 if TYPE_CHECKING:
     from clickline.serve.configuring import Limits
-    from clickline.serve.predictors import Predictor
+    from clickline.serve.predictors import Chosen, Predictor
     from clickline.serve.reading import FeatureReader
 
 SERVICE = "inference.GRPCInferenceService"
@@ -107,6 +108,14 @@ def start_grpc(
         raise PeerError(f"gRPC cannot listen on {address}: {error}") from None
     server.start()
     return GrpcServer(server, address if unix else f"{address.rpartition(':')[0]}:{port}")
+
+
+class _ChosenError(Exception):
+    """A request that failed when it was known which model it is for."""
+
+    def __init__(self, error: RequestError, series: RequestSeries) -> None:
+        super().__init__(str(error))
+        self.error, self.series = error, series
 
 
 class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -188,12 +197,14 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             return call(request, context)
         except RequestError as error:
             self._refuse(error, context)
+        except _ChosenError as failed:
+            self._refuse(failed.error, context, failed.series)
         except Exception as error:
             log_failure(_log, "a gRPC call failed", error)
             self._refuse(refuse("internal", "the server failed; its log says how"), context)
 
-    def _refuse(self, error: RequestError, context: grpc.ServicerContext) -> NoReturn:
-        self._counts.count("clickline_failures_total", label=error.reason)
+    def _refuse(self, error: RequestError, context: grpc.ServicerContext, series: RequestSeries = NOBODY) -> NoReturn:
+        self._counts.count("clickline_failures_total", label=series.failures(error.reason))
         said = [("clickline-reason", error.reason)]
         if error.retry_after is not None:
             said.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
@@ -229,23 +240,33 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
         began = time.perf_counter()
-        self._counts.count("clickline_requests_total", label="grpc")
-        key = request.parameters.get("key")
-        chosen = self._predictor.choose(
-            request.model_name or None,
-            version=_number(request.model_version),
-            key=None if key is None else str(getattr(key, key.WhichOneof("parameter_choice") or "string_param")),
-        )
+        series = NOBODY
+        try:
+            key = request.parameters.get("key")
+            chosen = self._predictor.choose(
+                request.model_name or None,
+                version=_number(request.model_version),
+                key=None if key is None else str(getattr(key, key.WhichOneof("parameter_choice") or "string_param")),
+            )
+            series = chosen.series
+        finally:
+            self._counts.count("clickline_requests_total", label=series.requests["grpc"])
+        try:
+            answer = self._infer(chosen, request, context, began)
+        except RequestError as error:
+            raise _ChosenError(error, series) from error
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label=series.total)
+        return answer_of(answer, request)
+
+    def _infer(self, chosen: Chosen, request: Any, context: grpc.ServicerContext, began: float) -> Answer:
         tensors = tensors_of(request)
 
         def read(reader: FeatureReader) -> Question:
             return reader.from_tensors(tensors, most_rows=self._limits.rows)
 
         question = read(chosen.loaded.reader)
-        self._counts.observe("clickline_seconds", time.perf_counter() - began, label="read")
-        answer = self._predictor.ask(chosen, question, timeout=self._time_left(context), again=read)
-        self._counts.observe("clickline_seconds", time.perf_counter() - began, label="total")
-        return answer_of(answer, request)
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label=chosen.series.read)
+        return self._predictor.ask(chosen, question, timeout=self._time_left(context), again=read)
 
     def _time_left(self, context: grpc.ServicerContext) -> float:
         """Seconds: what the caller still waits, but no more than the server's own limit."""

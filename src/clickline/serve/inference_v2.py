@@ -16,7 +16,8 @@ import numpy as np
 
 from clickline import __version__
 from clickline._native import Refused, Tensors, json_floats, read_infer_request
-from clickline.serve.requests import Answer, RequestError, refuse
+from clickline.config.suggesting import suggestion
+from clickline.serve.requests import Answer, RequestError, refuse, refuse_all
 
 if TYPE_CHECKING:
     from clickline.data.schema import Schema
@@ -100,10 +101,14 @@ def encode(answer: Answer, request: V2Request) -> tuple[bytes, int | None]:
     return (header + raw, len(header)) if request.binary_output else (header, None)
 
 
-def refusal_of(error: Refused) -> RequestError:
-    """What native code refused."""
-    reason, message, _ = error.args
-    return refuse(reason, f"{message}.")
+def refusal_of(error: Refused, *, features: Sequence[str] = ()) -> RequestError:
+    """What native code refused. `features` that there are, to suggest one for a name that is none."""
+    reason, message, unknown, further, stopped = error.args
+    mistakes = [
+        (why, f"{said}; {suggestion(name, features, kind='features')}" if name else said)
+        for why, said, name in ((reason, message, unknown), *further)
+    ]
+    return refuse_all(mistakes, complete=not stopped)
 
 
 def server_metadata() -> dict[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from clickline.serve.loaded import Loaded
 from clickline.serve.reading import FeatureReader
+from clickline.serve.request_cache import CacheKey
+from clickline.serve.request_series import RequestSeries
 from clickline.serve.requests import Answer, Question, RequestError, refuse
 from clickline.serve.served import Served
 
@@ -25,12 +27,15 @@ class Item:
     question: Question
     done: Done
     served: Served
-    tag: str
+    series: RequestSeries
+    """Of the metrics; its variant is what the answer is tagged with."""
     arrived: float
     deadline: float
     pinned: bool
     """Whether the client asked for this very version."""
     again: Again | None = None
+    cache_key: CacheKey | None = None
+    """The request, if its answer is to be kept."""
     moves: int = 0
     """How often it was given another version."""
     told: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol, Self
 
@@ -24,8 +25,11 @@ from clickline.publish.manifests import Manifest
 from clickline.publish.networks import OUTPUT, Network
 from clickline.publish.samples import Sample
 from clickline.publish.stores import Store
+from clickline.publish.version_cache import VersionCache
+from clickline.serve.counting import series
 from clickline.serve.feeding import Fed, Feeder, RowSource
 from clickline.serve.reading import FeatureReader
+from clickline.serve.request_cache import RequestCache
 from clickline.serve.requests import Counting, NoCounts
 from clickline.serve.sources import CubeRows, Failure, LocalRows
 
@@ -34,6 +38,17 @@ TOLERANCE = 1e-5
 _WARM = (1, 16)
 """Sizes that a network is run with before it serves, besides the sample's own."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizes:
+    """Bytes of the caches of one loaded version; 0: none."""
+
+    rows: int = 0
+    requests: int = 0
+
+
+NO_CACHES = CacheSizes()
 
 
 class Rows(RowSource, Protocol):
@@ -76,17 +91,22 @@ class Loaded:
         source: Rows,
         *,
         digest: str,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
         threads: int = 1,
         counts: Counting | None = None,
         tally: ReadTally | None = None,
     ) -> None:
+        """`model`: its name in the metrics."""
+        self.requests = RequestCache(caches.requests) if caches.requests else None
+        """Answers to requests that came before, if they are to be kept."""
         self.manifest: Manifest = chain.manifest
         self.version = self.manifest.version
         self.digest = digest
         """SHA-256 of the manifest: the same number with another one is another version."""
         self.schema = chain.schema
         self.labels = self.schema.labels
-        self.reader = FeatureReader(self.schema)
+        self.reader = FeatureReader(self.schema, unread=self.manifest.unread)
         self.created = self.manifest.created
         self.watermark = self.manifest.watermark
         self.files: Mapping[str, _native.Dictionary] = chain.files
@@ -94,6 +114,7 @@ class Loaded:
         self._source, self._threads = source, threads
         self._counts: Counting = NoCounts() if counts is None else counts
         self._tally = ReadTally() if tally is None else tally
+        self._rows_series, self._network_series = series("rows", model), series("network", model)
         self._network = Network(chain.network(), name=f"network of version {self.version}", threads=threads)
         if OUTPUT not in self._network.outputs:
             raise VersionError(f"version {self.version}: its network has no output {OUTPUT}")
@@ -109,14 +130,20 @@ class Loaded:
         *,
         done: Donefile,
         known: Mapping[str, _native.Dictionary] | None = None,
+        cache: VersionCache | None = None,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
         threads: int = 1,
         counts: Counting | None = None,
         tally: ReadTally | None = None,
     ) -> Self:
         """With rows from the store's own files, checked. `known` are files of versions that are loaded already."""
-        with opened(store, version, done=done, known=known) as chain:
+        with opened(store, version, done=done, known=known, cache=cache) as chain:
             digest = done.entries[version].sha256
-            found = cls(chain, LocalRows(chain.layers), digest=digest, threads=threads, counts=counts, tally=tally)
+            rows = LocalRows(chain.layers)
+            found = cls(
+                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
+            )
             found.check(chain.sample())
         return found
 
@@ -129,15 +156,22 @@ class Loaded:
         done: Donefile,
         cube: Cube,
         failure: Failure = "error",
+        cache: VersionCache | None = None,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
         threads: int = 1,
         counts: Counting | None = None,
         tally: ReadTally | None = None,
     ) -> Self:
         """With rows from a cube that has this version, checked; network and sample come from the store."""
-        with opened_without_rows(store, version, done=done) as chain:
+        with opened_without_rows(store, version, done=done, cache=cache) as chain:
             digest, tables = done.entries[version].sha256, chain.manifest.tables
-            rows = CubeRows(cube, version, tables=tables, failure=failure, counts=counts)
-            found = cls(chain, rows, digest=digest, threads=threads, counts=counts, tally=tally)
+            rows = CubeRows(
+                cube, version, tables=tables, failure=failure, counts=counts, model=model, cache=caches.rows
+            )
+            found = cls(
+                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
+            )
             found.check(chain.sample())
         return found
 
@@ -181,8 +215,8 @@ class Loaded:
 
     def _count(self, fed: Fed, seconds: float, requests: int) -> None:
         counts = self._counts
-        counts.observe("clickline_seconds", fed.seconds, "rows")
-        counts.observe("clickline_seconds", seconds, "network")
+        counts.observe("clickline_seconds", fed.seconds, self._rows_series)
+        counts.observe("clickline_seconds", seconds, self._network_series)
         counts.count("clickline_keys_total", fed.keys)
         if fed.missing:
             counts.count("clickline_missing_keys_total", fed.missing)

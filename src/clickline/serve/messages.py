@@ -100,7 +100,10 @@ def json_response(value: Any, *, status: int = 200, headers: Headers = ()) -> Re
 
 def error_response(error: RequestError, *, headers: Headers = ()) -> Response:
     """An error as everybody but the older shapes gets it."""
-    body = encode_json({"error": str(error), "reason": error.reason})
+    said: dict[str, Any] = {"error": str(error), "reason": error.reason}
+    if error.mistakes:
+        said["mistakes"] = [{"reason": reason, "error": message} for reason, message in error.mistakes]
+    body = encode_json(said)
     if error.status == 401:
         headers = ((b"WWW-Authenticate", b"Bearer"), *headers)
     return Response(error.status, body, headers=retry_headers(error) + headers)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 
-from clickline.serve.counting import METRICS, Metric, added_up, metric_of
+from clickline.serve.counting import METRICS, Metric, added_up, metric_of, values_of
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 AGE = "clickline_data_age_seconds"
@@ -29,15 +29,16 @@ def page(directory: Path, *, times: Mapping[str, float]) -> bytes:
         metric = metric_of(name, "histogram" if any(len(own) > 1 for own in labelled.values()) else "counter")
         lines.append(f"# HELP {name} {metric.text or name}.")
         lines.append(f"# TYPE {name} {metric.kind}")
-        if not metric.label and metric.kind == "counter":  # so that a rate can be taken from the start on
+        if not metric.labels and metric.kind == "counter":  # so that a rate can be taken from the start on
             labelled = labelled or {"": [0.0]}
         for label, numbers in sorted(labelled.items()):
-            lines += _series(name, metric, label, numbers)
+            lines += _lines(name, metric, label, numbers)
     return ("\n".join(lines) + "\n").encode()
 
 
-def _series(name: str, metric: Metric, label: str, numbers: list[float]) -> Iterable[str]:
-    own = f'{metric.label}="{_escaped(label)}"' if label else ""
+def _lines(name: str, metric: Metric, label: str, numbers: list[float]) -> Iterable[str]:
+    named = zip(metric.labels, values_of(label), strict=False)
+    own = ",".join(f'{name}="{_escaped(value)}"' for name, value in named if value)
     if metric.kind != "histogram":
         yield f"{name}{{{own}}} {_number(numbers[0])}" if own else f"{name} {_number(numbers[0])}"
         return

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from clickline._native import json_floats
-from clickline.serve.requests import Answer, RequestError
+from clickline.serve.requests import Answer
 
 
 def encode(answer: Answer, *, missing: int = 0) -> bytes:
@@ -21,11 +21,6 @@ def encode(answer: Answer, *, missing: int = 0) -> bytes:
         body["variant"] = answer.tag
     body["missing"] = missing
     return msgspec.json.encode(body)
-
-
-def encode_error(error: RequestError) -> bytes:
-    """What is wrong, for people, and why, for programs."""
-    return msgspec.json.encode({"error": str(error), "reason": error.reason})
 
 
 def _predictions(answer: Answer) -> Any:

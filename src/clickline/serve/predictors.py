@@ -21,12 +21,17 @@ from clickline.config.suggesting import suggestion
 from clickline.cube.client import Cube
 from clickline.errors import JobError
 from clickline.publish.stores import open_store
+from clickline.publish.version_cache import VersionCache
 from clickline.serve.batching import Batcher
 from clickline.serve.configuring import CubeSource, Limits, ServeConfig
+from clickline.serve.counting import series
 from clickline.serve.items import Again, Done, Item
-from clickline.serve.loaded import Loaded
+from clickline.serve.loaded import CacheSizes, Loaded
+from clickline.serve.request_cache import CacheKey
+from clickline.serve.request_series import RequestSeries, series_of
 from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 from clickline.serve.served import Served
+from clickline.serve.shadow_comparison import ShadowComparison
 from clickline.serve.splitting import Shadow, Split
 
 _GRACE = 10.0
@@ -46,6 +51,8 @@ class Chosen:
     shadow: Served | None
     """Who is asked as well."""
     served: Served
+    series: RequestSeries
+    """Of the metrics."""
     pinned: bool = False
     """Whether the version was asked for by its number."""
 
@@ -83,13 +90,16 @@ class Predictor:
         models = {}
         for name, source in config.models.items():
             cube = None if source.cube is None else _connect(source.cube, token, name)
+            store = open_store(source.store)
             models[name] = Served(
                 name,
-                open_store(source.store),
+                store,
+                cache=VersionCache.of(store),
                 cube=cube,
                 failure="error" if source.cube is None else source.cube.failure,
                 interval=source.interval,
                 keep=source.keep,
+                caches=CacheSizes(0 if source.cube is None else source.cube.row_cache, source.request_cache),
                 threads=config.network_threads,
                 counts=counts,
             )
@@ -128,7 +138,7 @@ class Predictor:
             raise refuse("unknown_model", f"there is no model {name}; {suggestion(name, self.names, kind='models')}")
         shadow = self._shadows.get(name)
         copied = self.models[shadow.model] if shadow is not None and shadow.draw() else None
-        return Chosen(served.loaded(version), name, tag, copied, served, version is not None)
+        return Chosen(served.loaded(version), name, tag, copied, served, series_of(name, tag), version is not None)
 
     def submit(
         self,
@@ -138,23 +148,48 @@ class Predictor:
         done: Done,
         timeout: float | None = None,
         again: Again | None = None,
+        cache_key: CacheKey | None = None,
     ) -> None:
         """Queue a question. `done` is called once, by a thread of the batcher, with the answer or the error.
 
         Raises RequestError at once if it is not even queued (overloaded, draining); `done` is not called then. `again`
-        reads the request by the features of another version, should that have to answer it.
+        reads the request by the features of another version, should that have to answer it. With `cache_key` the answer
+        is kept for `cached`, by the version that gives it.
         """
         now = perf_counter()
         deadline = now + (self.limits.timeout if timeout is None else timeout)
         if chosen.shadow is not None:
             done = partial(self._then_shadow, chosen, question, done, again)
         self._batcher.submit(
-            Item(chosen.loaded, question, done, chosen.served, chosen.tag, now, deadline, chosen.pinned, again)
+            Item(
+                chosen.loaded,
+                question,
+                done,
+                chosen.served,
+                chosen.series,
+                now,
+                deadline,
+                chosen.pinned,
+                again,
+                cache_key,
+            )
         )
         if question.missing:
             self._counts.count("clickline_missing_values_total", question.missing)
-        if chosen.tag:
-            self._counts.count("clickline_variant_total", 1.0, chosen.tag)
+
+    def cached(self, chosen: Chosen, key: CacheKey) -> tuple[Answer, int] | None:
+        """What the chosen version answered to the same request before, and how many values that lacked."""
+        cache = chosen.loaded.requests
+        if cache is None:
+            return None
+        found = cache.get(key)
+        self._counts.count(
+            "clickline_request_cache_total", 1.0, series(chosen.model, "miss" if found is None else "hit")
+        )
+        if found is None:
+            return None
+        loaded = chosen.loaded
+        return Answer(found.probability, loaded.version, chosen.model, chosen.tag, loaded.labels), found.missing
 
     def ask(
         self, chosen: Chosen, question: Question, timeout: float | None = None, *, again: Again | None = None
@@ -211,10 +246,11 @@ class Predictor:
     def _then_shadow(
         self, chosen: Chosen, question: Question, done: Done, again: Again | None, result: Answer | RequestError
     ) -> None:
-        """The answer first; what the shadow makes of it is nobody's business but the counter's."""
+        """The answer first; what the shadow makes of it is only compared with it, and counted."""
         done(result)
         shadow, batcher = chosen.shadow, self._shadow_batcher
         assert shadow is not None and batcher is not None  # noqa: S101  (`submit` asks)
+        comparison = ShadowComparison(chosen.model, shadow.name, result, self._counts)
         try:
             loaded = shadow.loaded()
             if not loaded.schema.same_features(chosen.loaded.schema):
@@ -223,12 +259,10 @@ class Predictor:
                 question = again(loaded.reader)
             now = perf_counter()
             deadline = now + self.limits.timeout
-            batcher.submit(Item(loaded, question, self._count_shadow, shadow, "", now, deadline, False, again))
+            own = series_of(shadow.name)
+            batcher.submit(Item(loaded, question, comparison.done, shadow, own, now, deadline, False, again))
         except RequestError as error:
-            self._count_shadow(error)
-
-    def _count_shadow(self, result: Answer | RequestError) -> None:
-        self._counts.count("clickline_shadow_total", 1.0, "answered" if isinstance(result, Answer) else result.reason)
+            comparison.done(error)
 
 
 def _connect(source: CubeSource, token: bytes, name: str) -> Cube:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clickline._native import Refused, Tensors, json_member
-from clickline.config.suggesting import suggestion
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
 from clickline.serve.inference_v2 import Tensor, refusal_of
@@ -32,12 +31,13 @@ _UNUSED = {"criteo": ("label", *INTEGERS, *CATEGORIES), "elasticctr": ("show", "
 class FeatureReader:
     """Reads requests for one version. Any number of threads may use it at once."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, *, unread: Iterable[str] = ()) -> None:
+        """`unread`: columns of the log that no feature is read from. Rows may have them, or the log's label."""
         columns = [slot.column or slot.name for slot in schema.slots]
         columns += [dense.column or dense.name for dense in schema.dense]
         self.columns = tuple(dict.fromkeys(columns))
         """Names of features in requests: the columns of the log that they are read from."""
-        known = dict.fromkeys([*schema.columns, *_UNUSED.get(schema.format, ())])
+        known = dict.fromkeys([*schema.columns, *_UNUSED.get(schema.format, ()), *unread])
         self._parser = replace(schema, format="parquet").parser(columns=known, labelled=False)
 
     def from_json(self, body: bytes, *, most_rows: int) -> Question:
@@ -67,10 +67,7 @@ class FeatureReader:
         return self.from_tensors(decode_general(body, known=self.columns), most_rows=most_rows)
 
     def _refusal(self, error: Refused) -> RequestError:
-        reason, message, unknown = error.args
-        if not unknown:
-            return refusal_of(error)
-        return refuse(reason, f"{message}; {suggestion(unknown, self.columns, kind='features')}")
+        return refusal_of(error, features=self.columns)
 
 
 def _question(asked: Asked) -> Question:

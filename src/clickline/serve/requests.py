@@ -6,6 +6,7 @@ is how they are made: a reason that is not listed is a bug, found at once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,15 +41,35 @@ REASONS = {
 class RequestError(ClicklineError):
     """A request that is not answered. The message is for whoever asked."""
 
-    def __init__(self, message: str, *, reason: str, status: int, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str,
+        status: int,
+        retry_after: float | None = None,
+        mistakes: Sequence[tuple[str, str]] = (),
+    ) -> None:
         super().__init__(message)
         self.reason, self.status, self.retry_after = reason, status, retry_after
         """retry_after: seconds after which it may go better; None if the same request cannot."""
+        self.mistakes = tuple(mistakes)
+        """Reason and message of each, if there are several; the message of the error has them all."""
 
 
 def refuse(reason: str, message: str, retry_after: float | None = None) -> RequestError:
     """The error for a reason, to be raised."""
     return RequestError(message, reason=reason, status=REASONS[reason], retry_after=retry_after)
+
+
+def refuse_all(mistakes: Sequence[tuple[str, str]], *, complete: bool = True) -> RequestError:
+    """The error for all mistakes of a request, each a reason and a message. `complete`: whether there are no others."""
+    if len(mistakes) == 1:
+        return refuse(mistakes[0][0], f"{mistakes[0][1]}.")
+    reason = mistakes[0][0]
+    count = f"{len(mistakes)} mistakes" if complete else f"{len(mistakes)} mistakes, and the rest was not looked at"
+    message = f"{count}: {'; '.join(f'({n}) {said}' for n, (_, said) in enumerate(mistakes, 1))}."
+    return RequestError(message, reason=reason, status=REASONS[reason], mistakes=mistakes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +78,7 @@ class Question:
 
     batch: Batch
     missing: int
-    """Values that had to be filled in, of slots and of dense features."""
+    """Values of columns that had to be filled in, whatever number of features are read from each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +99,7 @@ class Counting(Protocol):
 
     def count(self, name: str, value: float = 1.0, label: str = "") -> None: ...
     def observe(self, name: str, seconds: float, label: str = "") -> None: ...
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None: ...
     def gauge(self, name: str, value: float, label: str = "") -> None: ...
 
 
@@ -86,4 +108,5 @@ class NoCounts:
 
     def count(self, name: str, value: float = 1.0, label: str = "") -> None: ...
     def observe(self, name: str, seconds: float, label: str = "") -> None: ...
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None: ...
     def gauge(self, name: str, value: float, label: str = "") -> None: ...

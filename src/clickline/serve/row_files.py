@@ -13,6 +13,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
+from clickline.config.suggesting import closest
 from clickline.errors import DataError
 
 FORMATS = ("auto", "json", "criteo", "csv", "slots", "elasticctr")
@@ -29,11 +30,12 @@ def read_rows(
     form: str = "auto",
     delimiter: str = ",",
     columns: Callable[[], Sequence[str]] | None = None,
+    on_left_out: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Row]:
     """Rows of some lines; a DataError that names `source` and the line for one that cannot be read.
 
-    `columns`: what the model reads. Logs have more than that, which is left out here; JSON is sent as it is, so that
-    the server can say what it does not know.
+    `columns`: what the model reads. Logs have more than that, which is left out; `on_left_out` hears of each column
+    once, with a suggestion if it looks like one that the row lacks.
     """
     numbered = ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, 1))
     kept: Iterator[tuple[int, str]] = ((number, line) for number, line in numbered if line.strip())
@@ -49,8 +51,8 @@ def read_rows(
     else:
         take = {"json": _json, "criteo": _criteo, "slots": _slots, "elasticctr": _elastic}[form]
         kept = chain([first], kept)
-    if form != "json" and columns is not None:
-        take = _only(take, columns())
+    if columns is not None:
+        take = _only(take, columns(), on_left_out)
     for number, line in kept:
         if len(line) > _LONGEST:
             raise DataError(f"{source}, line {number}: {len(line):,} characters; a row has at most {_LONGEST:,}")
@@ -93,14 +95,21 @@ def row_of_pairs(pairs: Sequence[str]) -> Row:
     return row
 
 
-def _only(take: Callable[[str], Row], columns: Sequence[str]) -> Callable[[str], Row]:
-    known = set(columns)
+def _only(
+    take: Callable[[str], Row], columns: Sequence[str], on_left_out: Callable[[str], None]
+) -> Callable[[str], Row]:
+    known, told = set(columns), set[str]()
 
     def taken(line: str) -> Row:
         row = take(line)
         kept = {name: value for name, value in row.items() if name in known}
         if row and not kept:
             raise ValueError(f"the model reads none of {', '.join(list(row)[:10])}; it reads {', '.join(columns[:10])}")
+        for name in row.keys() - known - told:
+            told.add(name)
+            meant = closest(name, [column for column in columns if column not in row])
+            hint = f"; did you mean {meant}?" if meant else ""
+            on_left_out(f"column {name!r} is left out: the model does not read it{hint}")
         return kept
 
     return taken

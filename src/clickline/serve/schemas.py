@@ -47,7 +47,15 @@ _KEY: Json = {
 
 SCHEMAS: Json = {
     "Error": _object(
-        {"error": {**_TEXT, "description": "What is wrong, for people."}, "reason": {"enum": sorted(REASONS)}},
+        {
+            "error": {**_TEXT, "description": "What is wrong, for people: all of it, if there are several mistakes."},
+            "reason": {"enum": sorted(REASONS), "description": "Of the first mistake."},
+            "mistakes": _list(
+                _object({"reason": {"enum": sorted(REASONS)}, "error": _TEXT}, closed=True),
+                description="Each mistake, at most ten, if there are several.",
+            ),
+        },
+        required=["error", "reason"],
         text="Why a request was not answered.",
         closed=True,
     ),

@@ -26,7 +26,8 @@ from clickline.publish import donefiles
 from clickline.publish.donefiles import DONEFILE, Donefile
 from clickline.publish.manifests import read_manifest
 from clickline.publish.stores import Store
-from clickline.serve.loaded import Loaded, ReadTally
+from clickline.publish.version_cache import VersionCache
+from clickline.serve.loaded import NO_CACHES, CacheSizes, Loaded, ReadTally
 from clickline.serve.requests import Counting, NoCounts, refuse
 from clickline.serve.sources import Failure, VersionGoneError
 
@@ -64,18 +65,24 @@ class Served:
         name: str,
         store: Store,
         *,
+        cache: VersionCache | None = None,
         cube: Cube | None = None,
         failure: Failure = "error",
         interval: float = 0.5,
         keep: int = 2,
+        caches: CacheSizes = NO_CACHES,
         threads: int = 1,
         counts: Counting | None = None,
     ) -> None:
-        self.name, self.store = name, store
+        """`cache` is where copies of files are kept, for a store that is not on this machine; `caches` are those of
+        rows and requests, of each version."""
+        self.name, self.store, self._cache = name, store, cache
         self._cube, self._failure = cube, failure
         self._interval, self._keep, self._threads = interval, keep, threads
         self._counts: Counting = NoCounts() if counts is None else counts
-        self._tally = ReadTally()
+        self._tally, self._caches = ReadTally(), caches
+        self._waiting = False
+        """Whether it was said that there is no version yet."""
         self._state = _State()
         self._failed: _Failed | None = None
         self._donefile: tuple[object, Donefile] | None = None
@@ -108,6 +115,7 @@ class Served:
                 done = self._read_donefile()
                 wanted = done.serving if self._cube is None else self._version_of_cube(done, self._cube)
                 if not wanted:
+                    self._say_waiting()
                     return False
                 digest = done.entry(wanted, where=self.store.url).sha256
             except Exception as error:
@@ -149,6 +157,13 @@ class Served:
         while not self._stop.wait(self._interval):
             self.refresh()
 
+    def _say_waiting(self) -> None:
+        """Once; what is wrong with a store that cannot be read is said elsewhere."""
+        if not self._waiting and self.current is None:
+            self._waiting = True
+            where = self.store.url if self._cube is None else f"{self.store.url} and its cube"
+            _log.warning("model %r: no version yet in %s; waiting", self.name, where)
+
     def _move_to(self, version: int, digest: str, done: Donefile) -> bool:
         state = self._state
         held = state.kept.get(version)
@@ -182,13 +197,25 @@ class Served:
                 done=done,
                 cube=self._cube,
                 failure=self._failure,
+                cache=self._cache,
+                model=self.name,
+                caches=self._caches,
                 threads=self._threads,
                 counts=self._counts,
                 tally=self._tally,
             )
         known = {digest: file for held in self._state.kept.values() for digest, file in held.files.items()}
         return Loaded.from_files(
-            self.store, version, done=done, known=known, threads=self._threads, counts=self._counts, tally=self._tally
+            self.store,
+            version,
+            done=done,
+            known=known,
+            cache=self._cache,
+            model=self.name,
+            caches=self._caches,
+            threads=self._threads,
+            counts=self._counts,
+            tally=self._tally,
         )
 
     def _take(self, loaded: Loaded) -> None:
@@ -232,7 +259,8 @@ class Served:
         if current is not None:
             manifest = current.manifest
         elif done.serving is not None:
-            manifest = read_manifest(self.store, done.entry(done.serving, where=self.store.url))
+            entry = done.entry(done.serving, where=self.store.url)
+            manifest = read_manifest(self.store, entry) if self._cache is None else self._cache.manifest(entry)
         else:
             return 0
         try:

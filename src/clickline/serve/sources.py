@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.client import OK, UNKNOWN, Cube, Found
+from clickline.cube.client import MISSING, OK, UNKNOWN, Cube, Found
 from clickline.errors import PeerError
 from clickline.publish.manifests import DTYPES, TableFacts
+from clickline.serve.counting import series
 from clickline.serve.feeding import Floats, RowSource
 from clickline.serve.requests import Counting, NoCounts, refuse
 
@@ -63,15 +64,44 @@ class CubeRows:
         tables: Mapping[str, TableFacts],
         failure: Failure = "error",
         counts: Counting | None = None,
+        model: str = "",
+        cache: int = 0,
     ) -> None:
+        """`cache`: bytes for rows that were read before; 0: none. `model`: its name in the metrics."""
         self._cube, self._version, self._tables, self._failure = cube, version, tables, failure
         self._counts: Counting = NoCounts() if counts is None else counts
         self._asked: int | None = version
         if os.environ.get(UNPINNED) == "1":
             self._asked = None
             _log.warning("%s is set: rows are read without a version, so answers may mix two of them", UNPINNED)
+            cache = 0
+        self._caches = _row_caches(cache, tables) if cache else {}
+        self._hits, self._misses = series(model, "hit"), series(model, "miss")
 
     def rows(self, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, int]:
+        cache = self._caches.get(table)
+        if cache is not None:
+            return self._cached(cache, table, keys)
+        rows, missing, _ = self._read(table, keys)
+        return rows, int(np.count_nonzero(missing))
+
+    def _cached(self, cache: _native.RowCache, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, int]:
+        """The cache belongs to this object, which is of one version: what it holds is what the cube would say."""
+        rows = np.empty((len(keys), self._tables[table].dim), np.float32)
+        missing = np.empty(len(keys), np.uint8)
+        unknown = cache.lookup(keys, rows, missing)
+        if len(unknown) < len(keys):
+            self._counts.count("clickline_row_cache_total", len(keys) - len(unknown), self._hits)
+        if len(unknown):
+            self._counts.count("clickline_row_cache_total", len(unknown), self._misses)
+            asked = keys[unknown]
+            rows[unknown], missing[unknown], complete = read = self._read(table, asked)
+            if complete:  # zeros for rows that could not be read are nobody's rows
+                cache.insert(asked, *read[:2])
+        return rows, int(np.count_nonzero(missing))
+
+    def _read(self, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, NDArray[np.uint8], bool]:
+        """Rows from the cube, where it has none (1), and whether all could be read."""
         try:
             found = self._cube.get(table, keys, version=self._asked)
         except PeerError as error:
@@ -82,14 +112,15 @@ class CubeRows:
         if found.code != OK:
             self._fail(table, found)
             if not found.dim:  # nobody could say what rows look like
-                return np.zeros((len(keys), facts.dim), np.float32), 0
+                return np.zeros((len(keys), facts.dim), np.float32), np.zeros(len(keys), np.uint8), False
         if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
             raise refuse(
                 "rows_unavailable",
                 f"the cube has rows of dim {found.dim} and type {found.dtype} in table {table} of version "
                 f"{found.version}, its manifest {facts.dim} and {DTYPES[facts.dtype]}: is it the cube of this store?",
             )
-        return _numbers(found.values, found.dtype, found.dim), int(np.count_nonzero(found.status == 1))
+        missing = (found.status == MISSING).view(np.uint8)
+        return _numbers(found.values, found.dtype, found.dim), missing, found.code == OK
 
     def strictly(self) -> RowSource:
         """The same, but rows that cannot be read are an error, and the version is named whatever else is wanted."""
@@ -105,6 +136,18 @@ class CubeRows:
             raise refuse(
                 "rows_unavailable", f"{unknown} of {len(found)} rows of table {table} cannot be read: {said}", _RETRY
             )
+
+
+def _row_caches(size: int, tables: Mapping[str, TableFacts]) -> dict[str, _native.RowCache]:
+    """One for each table, in proportion to the size of its rows."""
+    widths = sum(facts.dim for facts in tables.values())
+    found = {}
+    for name, facts in tables.items():
+        try:
+            found[name] = _native.RowCache(bytes=size * facts.dim // widths, dim=facts.dim)
+        except ValueError as error:
+            _log.warning("rows of table %s are not cached: %s", name, error)
+    return found
 
 
 def _numbers(values: NDArray[np.uint8], dtype: int, dim: int) -> Floats:

@@ -14,11 +14,15 @@ from clickline.models.registry import build_model
 def build(job: Job, schema: Schema) -> Model:
     """The model with the weights it starts from. Seeds PyTorch's random state as a side effect."""
     torch.manual_seed(job.seed)
-    fields = Fields(
+    return build_model(job.model, fields_of(schema))
+
+
+def fields_of(schema: Schema) -> Fields:
+    """What rows of this schema offer to a model."""
+    return Fields(
         slots=tuple(slot.name for slot in schema.slots),
         pooling=tuple(slot.pooling for slot in schema.slots),
         dense=schema.dense_width,
         labels=tuple(schema.labels),
         keys_of=tuple(slot.keys_of or "" for slot in schema.slots),
     )
-    return build_model(job.model, fields)

@@ -6,6 +6,8 @@ What is visible as `step-N` is whole. Everything else has a name with a dot in f
 - `.replaced-step-N-X` was step-N, until a new one of the same step took its place,
 - `.removed-step-N-X` is being deleted.
 
+`figures-N.json` has figures of step-N and goes with it: see checkpoint_figures.py.
+
 Who takes a run's directory calls `recover`, which clears away what killed processes have left of these.
 """
 
@@ -20,6 +22,11 @@ from clickline.durable import sync_directory
 from clickline.failpoints import reach
 
 MANIFEST = "manifest.json"
+
+
+def figures_file(checkpoint: Path) -> Path:
+    """Where figures of a checkpoint are that were measured after it was written."""
+    return checkpoint.with_name(f"figures-{checkpoint.name.removeprefix('step-')}.json")
 
 
 def unfinished_name(step: int) -> str:
@@ -54,6 +61,7 @@ def remove(path: Path, *, check: Callable[[], None] = lambda: None) -> None:
     path.rename(aside)
     sync_directory(path.parent)
     reach("checkpoint.prune-aside")
+    figures_file(path).unlink(missing_ok=True)
     _delete(aside, halfway=lambda: reach("checkpoint.prune-half-removed"))
 
 

@@ -15,7 +15,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +37,28 @@ from clickline.train.checkpoint_digests import (
     problem_of,
 )
 from clickline.train.checkpoint_directories import MANIFEST
+from clickline.train.checkpoint_manifest import FORMAT, Checkpoint, find, read
 
-FORMAT = 1
+__all__ = [
+    "DENSE",
+    "Checkpoint",
+    "begin",
+    "dense_tensors",
+    "find",
+    "finish",
+    "load",
+    "load_tables",
+    "newest_sound",
+    "prune",
+    "read",
+    "restore_tables",
+    "table_file",
+    "verify",
+    "write",
+    "write_tables",
+]
 DENSE = "dense.safetensors"
-MANIFEST_LIMIT = 16 << 20
 _TABLE = re.compile(r"table-(\w+?)(?:-\d{4}-of-\d{4})?\.rows")
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint on disk, its manifest read but its files not yet."""
-
-    path: Path
-    manifest: dict[str, Any]
-
-    @property
-    def step(self) -> int:
-        return int(self.manifest["step"])
 
 
 def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
@@ -139,42 +143,6 @@ def _unwritable(aside: Path, error: Exception) -> CheckpointError:
     )
 
 
-def find(directory: Path) -> list[Checkpoint]:
-    """All complete checkpoints of a run, oldest first. Unfinished saves of dead processes are ignored."""
-    if not directory.is_dir():
-        return []
-    found = [read(place) for place in sorted(directory.glob("step-*")) if (place / MANIFEST).is_file()]
-    return sorted(found, key=lambda checkpoint: checkpoint.step)
-
-
-def read(path: Path) -> Checkpoint:
-    """Read and check a manifest."""
-    manifest_path = path / MANIFEST
-    try:
-        if manifest_path.stat().st_size > MANIFEST_LIMIT:
-            raise CheckpointError(f"{manifest_path}: larger than {MANIFEST_LIMIT} bytes; not a manifest")
-        manifest = json.loads(manifest_path.read_bytes())
-    except FileNotFoundError:
-        raise CheckpointError(
-            f"{path}: no checkpoint here (no {MANIFEST}); expected a directory such as "
-            "runs/NAME/checkpoints/step-0000000100"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{manifest_path}: unreadable: {error}") from error
-    known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
-    if not known or not isinstance(manifest.get("files"), dict):
-        raise CheckpointError(f"{manifest_path}: not a manifest of format {FORMAT}")
-    for name in manifest["files"]:
-        if "/" in name or name.startswith("."):
-            raise CheckpointError(f"{manifest_path}: file name {name!r} leaves the checkpoint's directory")
-    digest = digest_of_manifest(manifest)
-    if manifest.get(DIGEST_OF_MANIFEST, digest) != digest:
-        raise CheckpointError(
-            f"{manifest_path}: damaged: its content has SHA-256 {digest[:12]}…; use another checkpoint"
-        )
-    return Checkpoint(path, manifest)
-
-
 def verify(checkpoint: Checkpoint) -> None:
     """Raise unless every file is there with the size and SHA-256 that the manifest says, and no other."""
     problem = problem_of(checkpoint.path, checkpoint.manifest["files"])
@@ -217,11 +185,7 @@ def load_tables(
     before_each: Callable[[], None] = lambda: None,
 ) -> None:
     """Load rows of some buckets, however many processes wrote them. `before_each` file is called, and may raise."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(checkpoint.manifest["files"]):
-        match = _TABLE.fullmatch(file)
-        if match is not None:
-            found.setdefault(match[1], []).append(file)
+    found = _table_files(checkpoint)
     if found.keys() != tables.keys():
         raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
     for name, table in tables.items():
@@ -231,6 +195,26 @@ def load_tables(
                 table.load(str(checkpoint.path / file), *buckets)
             except (RuntimeError, ValueError) as error:
                 raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
+
+
+def restore_tables(checkpoint: Checkpoint, tables: dict[str, _native.Table], *, buckets: tuple[int, int]) -> None:
+    """Give rows that these tables have the weights and state that they have in the checkpoint."""
+    found = _table_files(checkpoint)
+    for name, table in tables.items():
+        for file in found.get(name, ()):
+            try:
+                table.restore(str(checkpoint.path / file), *buckets)
+            except (RuntimeError, ValueError) as error:
+                raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
+
+
+def _table_files(checkpoint: Checkpoint) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for file in sorted(checkpoint.manifest["files"]):
+        match = _TABLE.fullmatch(file)
+        if match is not None:
+            found.setdefault(match[1], []).append(file)
+    return found
 
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from clickline.data.batch import Batch
 from clickline.data.pipeline import Dataset
 from clickline.train.learner import Learner
-from clickline.train.metrics import Metrics, measure
+from clickline.train.metric_set import MetricSet
+from clickline.train.metrics import Metrics
 
 
 @dataclass
@@ -32,24 +34,21 @@ class Predictions:
         if batch.groups is not None:
             self.groups.append(batch.groups)
 
-    def measure(self, names: Iterable[str]) -> dict[str, Metrics]:
-        """Figures for each label the model predicts, over all rows."""
-        predicted, wanted = np.concatenate(self.logits), np.concatenate(self.labels)
-        return {
-            name: measure(
-                predicted[:, column],
-                wanted[:, column],
-                weights=np.concatenate(self.weights) if self.weights else None,
-                groups=np.concatenate(self.groups) if self.groups else None,
-            )
-            for name, column in zip(names, range(predicted.shape[1]), strict=False)
-        }
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All rows of each column that there is."""
+        parts: dict[str, list[Any]] = {name: getattr(self, name) for name in ("logits", "labels", "weights", "groups")}
+        return {name: np.concatenate(arrays) for name, arrays in parts.items() if arrays}
 
 
 def evaluate(
-    learner: Learner, dataset: Dataset, *, progress: Callable[[int], None] | None = None
+    learner: Learner, dataset: Dataset, *, metrics: MetricSet, progress: Callable[[int], None] | None = None
 ) -> dict[str, Metrics]:
     """Figures for each label over all rows of a data set. `progress` is told how many rows are done."""
+    return metrics.measure_all(learner.schema.labels, predict_all(learner, dataset, progress=progress).columns())
+
+
+def predict_all(learner: Learner, dataset: Dataset, *, progress: Callable[[int], None] | None = None) -> Predictions:
+    """Predictions of all rows of a data set, in its order."""
     predictions = Predictions()
     rows = 0
     for batch, _ in dataset.batches(epoch=0, start=None):
@@ -57,7 +56,7 @@ def evaluate(
         rows += len(batch)
         if progress is not None:
             progress(rows)
-    return predictions.measure(learner.schema.labels)
+    return predictions
 
 
 def flat(metrics: dict[str, Metrics]) -> dict[str, float]:

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from clickline import _native
-from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
 from clickline.train.checkpoints import Checkpoint, dense_tensors, load
 from clickline.train.learner import Learner
+from clickline.train.run_directory import job_of
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "path": str(checkpoint.path),
         "step": checkpoint.step,
-        "epoch": standing["epoch"],
+        "epoch": checkpoint.epoch,
         "rows_trained": standing["rows"],
         "model": checkpoint.manifest["job"]["model"]["name"],
         "dense_parameters": sum(parameter.numel() for parameter in learner.model.parameters()),
@@ -70,7 +70,7 @@ def _table_difference(one: _native.Table, other: _native.Table) -> dict[str, int
 
 def _opened(checkpoint: Checkpoint) -> Learner:
     try:
-        job = Job.model_validate(checkpoint.manifest["job"])
+        job = job_of(checkpoint)
         learner = Learner(job=job, schema=Schema.from_dict(checkpoint.manifest["schema"]), threads=1)
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{checkpoint.path}: its manifest does not describe a job: {error}") from error

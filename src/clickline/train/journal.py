@@ -1,8 +1,9 @@
 """The journal of a run: what is measured while training, and where it is written.
 
-Per interval: loss, AUC, AUC of the last batch, logloss, calibration and rows per second go to the log, to
-metrics.jsonl and to TensorBoard. The rows of an unfinished interval are part of a checkpoint, so a resumed run
-writes the lines that an uninterrupted one would have written.
+Per interval: AUC, AUC of the last batch, logloss, calibration and more figures of the first label, the loss over all
+labels where there are several, and rows per second go to the log, to metrics.jsonl and to TensorBoard. The rows of an
+unfinished interval are part of a checkpoint, so a resumed run writes the lines that an uninterrupted one would have
+written. Epochs count from 1.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from clickline.config.metrics import MetricSettings
 from clickline.data.batch import Batch
 from clickline.durable import replace_file
 from clickline.errors import CheckpointError
@@ -51,11 +53,18 @@ class Interval:
     def rate(self) -> float:
         return self.timed_rows / max(time.perf_counter() - self.started, 1e-9)
 
-    def figures(self) -> dict[str, float]:
-        """What a line of metrics says."""
-        logits, labels = np.concatenate(self.logits), np.concatenate(self.labels)
-        whole = measure(logits, labels, weights=np.concatenate(self.weights) if self.weights else None)
-        figures = {"loss": float(np.mean(self.losses)), **whole.to_dict()}
+    def figures(self, settings: MetricSettings, *, labels: int) -> dict[str, float]:
+        """What a line of metrics says, of a model with so many labels."""
+        whole = measure(
+            np.concatenate(self.logits),
+            np.concatenate(self.labels),
+            weights=np.concatenate(self.weights) if self.weights else None,
+            threshold=settings.threshold,
+            bins=settings.calibration_bins,
+        )
+        figures: dict[str, float] = whole.to_dict()
+        if labels > 1:  # with one label, this is the logloss
+            figures["loss"] = float(np.mean(self.losses))
         batch_auc = auc(self.logits[-1], self.labels[-1])
         if batch_auc is not None:
             figures["batch_auc"] = batch_auc

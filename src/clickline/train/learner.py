@@ -24,6 +24,7 @@ from clickline.ps.averages import Average
 from clickline.ps.optimizers import dense_optimizer
 from clickline.ps.tables import sweeps
 from clickline.train.building import build
+from clickline.train.forward import logits_of
 from clickline.train.sparse import Pulled, Rows, SparseSide
 
 Tag = TypeVar("Tag")
@@ -98,7 +99,7 @@ class Learner:
         self.model.eval()
         with torch.inference_mode(), self.average.in_place():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
-            logits = self.model(self.sparse.inputs(batch, pulled))
+            logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
         return np.asarray(logits.reshape(len(batch), -1).numpy())
 
     def _pull(self, batch: Batch) -> dict[str, Pulled]:
@@ -130,7 +131,7 @@ class Learner:
 
     def _differentiate(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         """Forward and backward: gradients are in the parameters and in the pulled tensors."""
-        logits = self.model(self.sparse.inputs(batch, pulled))
+        logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
         loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         return Learned(float(loss.detach()), logits.detach().reshape(len(batch), -1).numpy())

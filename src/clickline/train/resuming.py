@@ -39,13 +39,25 @@ def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
     """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
     free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
     free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}
-    free |= {"data.storage", "data.max_bad_rows", "strategy", "cluster"}
+    free |= {"data.storage", "data.max_bad_rows", "strategy", "cluster", "metrics"}
     differing = sorted(_differences(now.model_dump(mode="json"), then, ""))
     bad = [key for key in differing if not any(key == f or key.startswith(f + ".") for f in free)]
     if bad:
         raise CheckpointError(
             f"{where} is of another job: {', '.join(bad)} differ; resume with the job it was made with, "
             "or start over with --fresh, or start from its weights with --warm-start"
+        )
+
+
+def refuse_position(checkpoint: checkpoints.Checkpoint | None, *, way: str) -> None:
+    """Raise if a checkpoint stands in the middle of an epoch of one process, whose rows are in no piece's order."""
+    if checkpoint is not None and checkpoint.manifest["standing"].get("position") is not None:
+        epochs = checkpoint.manifest["standing"]["epoch"] + 1
+        raise CheckpointError(
+            f"{checkpoint.path} stands in the middle of an epoch of one process, which shuffles rows across files, and "
+            f"{way} cannot go on from there: finish the epoch first, with --resume --set strategy=single --set "
+            f"cluster.pservers=0 --set cluster.trainers=1 --set train.epochs={epochs}, and resume from the checkpoint "
+            "at its end, or begin from its weights with --warm-start"
         )
 
 

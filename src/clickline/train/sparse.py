@@ -19,7 +19,7 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.declarations import POOLING, Embedding
 from clickline.data.schema import Schema
-from clickline.ps.tables import build_tables, settings_of
+from clickline.ps.tables import build_tables
 
 Floats = NDArray[np.float32]
 
@@ -125,12 +125,6 @@ class SparseSide:
                 embeddings=self.embeddings, tables=self._job.tables, slots=self._schema.slots, seed=self._job.seed
             )
         )
-
-    def restart(self) -> None:
-        """Begin another epoch: rows of tables that the job restarts learn anew."""
-        for name, table in self.tables.items():
-            if settings_of(self.embeddings[name], self._job.tables).restart_epochs:
-                table.reset(threads=self.threads)
 
     def plan(self, batch: Batch) -> dict[str, _native.Plan]:
         """Distinct keys of a batch, for each embedding."""

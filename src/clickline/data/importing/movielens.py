@@ -1,5 +1,7 @@
 """MovieLens 1M: ratings become clicks (4 and 5 stars), each with what its user had liked before.
 
+Each row keeps its rating, and has a second label: whether the rating was five stars.
+
 A history holds movies that were liked at an earlier second than the row's own, never at the same one: a user rates many
 movies within a second, and those are not known when the first of them is asked about.
 """
@@ -10,26 +12,29 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from clickline.data.importing.malformed import Malformed
 from clickline.data.importing.movielens_files import EXPECTED, NAMES, contents, fields_of
 from clickline.data.importing.output import Imported, writing
 from clickline.data.importing.sources import Progress, located
 
-LIKED = 4
+LIKED, MOST_STARS = 4, 5
 HISTORY = 20
-_COLUMNS = ("user", "gender", "age", "occupation", "zip", "movie", "year", "genres", "seen", "label", "time")
+SECOND_LABEL = "five_stars"
+_SLOTS = ("user", "gender", "age", "occupation", "zip", "movie", "year", "genres", "seen")
+_COLUMNS = (*_SLOTS, "label", SECOND_LABEL, "rating", "time")
 _YEAR = re.compile(r"\((\d{4})\)\s*$")
 _TIME = re.compile(r"[0-9]{1,12}")
 _STARS = frozenset("12345")
 _FLUSHED = 10_000
-_JOB = {
+_JOB: dict[str, Any] = {
     "name": "movielens",
     "data": {"format": "csv"},
     "features": {
         "labels": ["label"],
         "slots": [
-            *_COLUMNS[:7],
+            *_SLOTS[:7],
             {"name": "genres", "separator": "|", "pooling": "mean"},
             {"name": "seen", "separator": "|", "pooling": "sequence", "keys_of": "movie"},
         ],
@@ -38,12 +43,23 @@ _JOB = {
     },
     "model": {"name": "din", "params": {"sequence_length": HISTORY}},
 }
+_TWO_LABELS_JOB = {
+    **_JOB,
+    "features": {**_JOB["features"], "labels": ["label", SECOND_LABEL]},
+    "model": {"name": "mmoe"},
+}
 
 
 def import_movielens(
-    source: str, out: Path, *, test_share: float = 0.2, force: bool = False, progress: Progress = lambda share: None
+    source: str,
+    out: Path,
+    *,
+    test_share: float = 0.2,
+    two_labels: bool = False,
+    force: bool = False,
+    progress: Progress = lambda share: None,
 ) -> Imported:
-    """Write train.csv, test.csv and job.yaml below `out`."""
+    """Write train.csv, test.csv and job.yaml below `out`. The job trains DIN, or MMoE with `two_labels`."""
     files = located(source, names=NAMES, expected=EXPECTED)
     header = ",".join(_COLUMNS).encode() + b"\n"
     with writing(out, source=files, suffix="csv", header=header, test_share=test_share, force=force) as written:
@@ -58,11 +74,12 @@ def import_movielens(
                 written.add("".join(rows).encode(), len(rows))
                 rows.clear()
                 progress(place / len(events))
-        return written.publish(_JOB, bad=malformed.count, first_bad=malformed.first)
+        job = _TWO_LABELS_JOB if two_labels else _JOB
+        return written.publish(job, bad=malformed.count, first_bad=malformed.first)
 
 
-Event = tuple[int, str, str, str, bool]
-"""Time, the user's columns, the movie, the movie's columns, whether it was liked."""
+Event = tuple[int, str, str, str, int]
+"""Time, the user's columns, the movie, the movie's columns, the stars it was given."""
 
 
 def _events(text: str, users: dict[str, str], movies: dict[str, str], malformed: Malformed) -> list[Event]:
@@ -80,19 +97,20 @@ def _events(text: str, users: dict[str, str], movies: dict[str, str], malformed:
             malformed.add(number, f"the movie {fields[1][:20]!r} is not in movies.dat")
         else:
             user, movie, stars, time = fields
-            events.append((int(time), users[user], movie, movies[movie], int(stars) >= LIKED))
+            events.append((int(time), users[user], movie, movies[movie], int(stars)))
     events.sort(key=lambda event: event[0])
     return events
 
 
 def _rows(events: list[Event]) -> Iterator[str]:
     histories: dict[str, _History] = {}
-    for time, user, movie, movie_columns, liked in events:
+    for time, user, movie, movie_columns, stars in events:
         history = histories.get(user)
         if history is None:
             history = histories[user] = _History()
-        yield f"{user},{movie_columns},{history.before(time)},{int(liked)},{time}\n"
-        if liked:
+        labels = f"{int(stars >= LIKED)},{int(stars == MOST_STARS)},{stars}"
+        yield f"{user},{movie_columns},{history.before(time)},{labels},{time}\n"
+        if stars >= LIKED:
             history.add(movie, time)
 
 

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import fsspec
 import httpx
 
+from clickline.data.files import is_client_error
 from clickline.errors import DataError, PeerError
 from clickline.publish.older.sequence_files import aside
 
@@ -256,6 +257,6 @@ def _reached(place: str) -> Iterator[None]:
     except (httpx.HTTPError, OSError, EOFError) as error:  # ftplib has EOFError for a connection that ends
         raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
     except Exception as error:
-        if type(error).__module__ == "ftplib":
+        if type(error).__module__ == "ftplib" or is_client_error(error):
             raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
         raise

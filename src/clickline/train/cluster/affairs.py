@@ -24,12 +24,15 @@ from clickline.train.cluster.incarnations import Incarnations
 from clickline.train.cluster.roster import Roster
 from clickline.train.cluster.server_addresses import ServerAddresses
 from clickline.train.cluster.standing import Standing, StandingFile
+from clickline.train.cluster.standing_in import standing_in
 from clickline.train.cluster.tallies import Arrays, Intervals, Scores
+from clickline.train.epoch_progress import EpochProgress
 from clickline.train.journal import Journal
+from clickline.train.stopping import last_step
 
 log = logging.getLogger("clickline.coordinator")
 _NOT_REWOUND = (
-    *("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "retries"),
+    *("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "cut_bytes", "retries"),
     "incarnations",
 )
 """What has happened has happened, also where the model goes back to a checkpoint."""
@@ -37,6 +40,9 @@ _NOT_REWOUND = (
 
 class Affairs:
     """What everybody's questions are answered from. Deaths are another file."""
+
+    pause_at: int | None = None
+    """The step at which trainers in lockstep should pause, beside those that follow from the job."""
 
     def __init__(
         self, *, job: Job, schema: Schema, directory: Path, standing: Standing, sync: bool, file: StandingFile
@@ -59,7 +65,8 @@ class Affairs:
         self.scores = Scores()
         self.journal: Journal | None = None
         self.buffers: Arrays = {}
-        self.intervals = Intervals(every=job.train.log_every, lockstep=sync)
+        self.intervals = self._new_intervals()
+        self._epoch_progress = EpochProgress()
         self.begun = False
         """All have gathered: from here on a death is more than a slow start."""
         self.rollback_wanted = False
@@ -128,14 +135,14 @@ class Affairs:
         """Why this coordinator is none any more, if so."""
         return self._overtaken
 
-    def stop(self, why: str) -> None:
-        """Tell everybody to stop."""
+    def stop(self, why: str, *, phase: str = "failed") -> None:
+        """Tell everybody to stop; a run that has not finished ends in this phase."""
         with self.changed:
             if self._overtaken is not None:
                 return
+            if self._stop is None and self.standing.phase != "finished":
+                self.standing.phase = phase
             self._stop = self._stop or why
-            if self.standing.phase != "finished":
-                self.standing.phase = "failed"
             self._tell()
 
     @property
@@ -208,6 +215,14 @@ class Affairs:
     def cut_wanted(self) -> bool:
         return self._pausing if self.sync else self.standing.step >= self._next_cut
 
+    def cut_soon(self) -> None:
+        """Have trainers in lockstep pause at one step, far enough ahead for all of them to hear of it."""
+        with self.changed:
+            batch = self.job.train.batch_size * max(len(self.roster.live("trainer")), 1)
+            ahead = 2 + int(self.intervals.rate / batch)
+            self.pause_at = self._next_cut = max(self.standing.step, *self._reached.values(), 0) + ahead
+            self._tell()
+
     def pause(self) -> None:
         with self.changed:
             self._pausing = True
@@ -242,8 +257,11 @@ class Affairs:
         """Stand where the checkpoint stood, as a new generation. A death from here on is a reason to do it again."""
         with self.changed:
             old = self.standing
-            new = Standing() if checkpoint is None else Standing.from_dict(checkpoint.manifest["standing"])
-            new.generation, new.checkpoint, new.warm = old.generation + 1, old.checkpoint, old.warm
+            new = Standing(step=old.first_step, tick=old.first_step)
+            if checkpoint is not None:
+                new = standing_in(checkpoint, job=self.job)
+            new.generation, new.checkpoint = old.generation + 1, old.checkpoint
+            new.warm, new.first_step = old.warm, old.first_step
             new.next_lease = max(self.book.next_lease, old.next_lease)
             for name in _NOT_REWOUND:
                 setattr(new, name, getattr(old, name))
@@ -251,7 +269,7 @@ class Affairs:
                 new.book = released(new.book, first=new.next_lease, static=self._names()).to_dict()
             self.standing.__dict__.update(new.__dict__)
             self.book = LeaseBook(0, attempts=1)
-            self.intervals = Intervals(every=self.job.train.log_every, lockstep=self.sync)
+            self.intervals = self._new_intervals()
             self._next_cut = self._cut_after(new.step)
             self._dead, self._pausing, self.rollback_wanted = {}, False, False
             self.serves = new.checkpoint
@@ -270,13 +288,23 @@ class Affairs:
         """Whether any slot has an eviction rule, or counts decay."""
         return sweeps(tables=self.job.tables, slots=self.schema.slots)
 
+    @property
+    def last_step(self) -> int:
+        """The step with which the run ends; 0 if the job does not limit steps."""
+        return last_step(self.job.train, first_step=self.standing.first_step)
+
     # What the above need
+
+    def _new_intervals(self) -> Intervals:
+        job = self.job
+        every, labels = job.train.log_every, len(self.schema.labels)
+        return Intervals(every=every, lockstep=self.sync, metrics=job.metrics, labels=labels)
 
     def _names(self) -> list[str] | None:
         return [peer.name for peer in self.roster.live("trainer")] if self.sync else None
 
     def _cut_after(self, step: int) -> int:
-        every, last = self.job.checkpoint.every_steps, self.job.train.max_steps
+        every, last = self.job.checkpoint.every_steps, self.last_step
         after = (step // every + 1) * every if every else 1 << 62
         return min(after, last) if step < last else after
 

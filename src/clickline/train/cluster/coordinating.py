@@ -8,28 +8,29 @@ pieces.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-from prometheus_client.core import Metric
 
 from clickline import _native
 from clickline.config import Job
 from clickline.data import pieces
 from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
-from clickline.errors import ClicklineError, ReplacedError
+from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.examining import Examining
-from clickline.train.cluster.metering import Labelled, Meter, run_metrics
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing, StandingFile
 from clickline.train.cluster.statuses import status_of
 from clickline.train.cluster.waiting import RolledBack
+from clickline.train.interrupts import TrainingInterrupted, interruption
 from clickline.train.journal import Journal
-from clickline.train.stopping import enough, stopped_early
+from clickline.train.metrics_server import MetricsServer, metrics_place
+from clickline.train.prometheus_metrics import Labelled, run_metrics
+from clickline.train.run_health import complaints_of
+from clickline.train.stopping import early_stop_message, enough, stopped_early
 from clickline.train.watching import Watcher
 
 _LOOK_EVERY = 0.5
@@ -51,7 +52,9 @@ class Coordinator(Examining):
         file: StandingFile,
         standing: Standing | None = None,
         taking_over: bool = False,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        """`environ` may say where metrics are answered; this process's own if None."""
         self.sync = job.way == "sync"
         standing = standing or Standing()
         desk = Desk(job=job, schema=schema, directory=directory, standing=standing, sync=self.sync, file=file)
@@ -63,32 +66,48 @@ class Coordinator(Examining):
         self._taking_over = taking_over
         """A coordinator before this one has died, and the others may have gone on meanwhile."""
         self._train = pieces.cut(job.data, job.data.train, **self._cutting())
+        if standing.book is not None and standing.book["pieces"] != len(self._train):
+            raise CheckpointError(pieces.changed_data(standing.book["pieces"], len(self._train)))
         self._wire = _native.WireServer(
             address, token=token, job=job.name, name="coordinator.0", handler=self.desk.handle, max_frame=1 << 30
         )
         self.address: str = self._wire.address
         self.desk.address = self.address
-        self._meter: Meter | None = None
-        if job.cluster.metrics:
-            self._meter = Meter(run=job.name, role="coordinator", rank=0, families=self._metrics)
-            self.desk.metrics = self._meter.address
+        self._metrics_server: MetricsServer | None = None
+        place = metrics_place(job, role="coordinator", rank=0, environ=environ)
+        if place is not None:
+            self._metrics_server = MetricsServer(
+                place,
+                labels=Labelled(run=job.name, role="coordinator", rank="0"),
+                families=lambda make: run_metrics(make, self.status()),
+                complaints=lambda: list(complaints_of(self.status())),
+                status=self.status,
+            )
+            self.desk.metrics = self._metrics_server.address
 
     def run(self, *, look: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """From the first join to the last figure. `look` is called often; it may raise to end the run."""
         self._look = self._watched(look)
-        resumed = self.standing.step if self.standing.step else None
+        resumed = self.standing.step if self.standing.step > self.standing.first_step else None
         check = self.desk.file.check_holder
         self._journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed, check=check)
         self.desk.journal, self.desk.say = self._journal, self.watcher.say
         try:
             with self._interrupts:
-                return self._run()
+                try:
+                    return self._run()
+                except KeyboardInterrupt as error:
+                    raise self._interrupted(error) from error
         except BaseException as error:
             own = self._own_failure() or error
             if isinstance(own, ReplacedError):
                 self.desk.overtake(str(own))  # everybody goes on, with another coordinator
             else:
-                self.desk.stop(f"{type(own).__name__}: {own}")
+                stopped = isinstance(own, TrainingInterrupted)
+                self.desk.stop(
+                    str(own) if stopped else f"{type(own).__name__}: {own}",
+                    phase="interrupted" if stopped else "failed",
+                )
             if own is not error:
                 raise own from error
             raise
@@ -97,6 +116,53 @@ class Coordinator(Examining):
             with self.desk.changed:  # reports may still come in
                 self.desk.journal = None
             self._journal.close()
+
+    def _interrupted(self, error: KeyboardInterrupt) -> TrainingInterrupted:
+        """What an interrupted run says, after a last cut if that can be had in time."""
+        before, name = self.standing.checkpoint, self._interrupts.name
+        why = str(error) if not self._interrupts.asked else self._last_cut()
+        newest = self.standing.checkpoint
+        return interruption(
+            name,
+            directory=self.directory,
+            step=self.standing.step,
+            first_step=self.standing.first_step,
+            newest=None if newest is None else Path(newest),
+            written=newest is not None and newest != before,
+            why=why,
+        )
+
+    def _last_cut(self) -> str:
+        """A cut for a run that is interrupted; empty, or why there is none."""
+        desk, standing, limit = self.desk, self.standing, self.job.checkpoint.interrupt_timeout
+        self._interrupts.acknowledge()
+        if not desk.begun or desk.final or self._saved_step() == standing.step:
+            return ""
+        if limit == 0:
+            return "checkpoint.interrupt_timeout is 0"
+        self.watcher.end()
+        self.watcher.say("interrupted: writing a checkpoint; Ctrl+C again ends at once")
+        look, until = self._look, time.monotonic() + limit
+
+        def in_time() -> None:
+            if time.monotonic() > until:
+                raise CheckpointError(f"it took longer than {limit:g} s, checkpoint.interrupt_timeout")
+            look()
+
+        self._look = in_time
+        try:
+            training = desk.has_book
+            if self.sync and training:
+                desk.cut_soon()
+                self._wait(lambda: desk.book.complete or desk.cut_wanted())
+            self._cut(halt=training)  # predictions change nothing, so nobody need stop who makes some
+        except (ClicklineError, OSError, RolledBack, KeyboardInterrupt) as error:
+            return str(error) or "a process died meanwhile"
+        return ""
+
+    def _saved_step(self) -> int | None:
+        path = self.standing.checkpoint
+        return None if path is None else checkpoints.read(Path(path)).step
 
     def _watched(self, look: Callable[[], None]) -> Callable[[], None]:
         """`look`, and now and then whether this process may and can still write to the run's directory."""
@@ -167,21 +233,20 @@ class Coordinator(Examining):
             self._orders.close()
         self._errands.shutdown()
         self._wire.close()
-        if self._meter is not None:
-            self._meter.close()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
         self.desk.write_status()
 
     def result(self) -> dict[str, Any]:
         """What the run came to."""
-        standing = self.standing
-        step = standing.best_step if standing.best_step is not None else standing.step
+        standing, chosen = self.standing, self.chosen()
         return {
             "directory": self.directory,
-            "checkpoint": self.directory / "checkpoints" / f"step-{step:010d}",
+            "checkpoint": chosen.path,
             "steps": standing.step,
             "rows": standing.rows,
             "seconds": time.monotonic() - self.started,
-            "valid": standing.valid,
+            "valid": chosen.manifest["valid"],
             "test": standing.test,
         }
 
@@ -190,6 +255,8 @@ class Coordinator(Examining):
     def _gather(self) -> None:
         """Wait for the servers, and for the trainers that the job wants."""
         cluster, desk = self.job.cluster, self.desk
+        if (idle := pieces.shortage(len(self._train), trainers=cluster.trainers)) is not None:
+            self.watcher.say(idle)
         self.watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
         if self._taking_over and self.standing.book is not None:
             self._go_on_with_book()  # before anybody can say that a lease of it is done
@@ -228,21 +295,29 @@ class Coordinator(Examining):
         """All epochs that are left, and the last cut."""
         standing = self.standing
         settings = self.job.train
+        if standing.validation_due:
+            self._end_epoch()
         while standing.epoch < settings.epochs and not self._enough():
             if stopped_early(settings, stale_epochs=standing.stale_epochs):
                 break
             self._epoch()
-        if standing.checkpoint is None or checkpoints.read(Path(standing.checkpoint)).step != standing.step:
+        if stopped_early(settings, stale_epochs=standing.stale_epochs):
+            self.watcher.say(early_stop_message(standing.stale_epochs, best_step=standing.best_step))
+        if self._saved_step() != standing.step:
             self._cut()
 
     def _epoch(self) -> None:
         standing, desk, settings = self.standing, self.desk, self.job.train
         if standing.book is None:
             if standing.epoch > 0:
-                self._order("epoch")
+                self._restart_rows()
             self._begin_epoch()
         elif not desk.has_book:
             self._go_on_with_book()
+            if self.sync:
+                # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
+                self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]})
+        desk.begin_epoch()
         self.watcher.begin(f"epoch {standing.epoch + 1}/{settings.epochs}")
         desk.offer("train", self._train)
         began, before = time.monotonic(), standing.rows
@@ -264,12 +339,22 @@ class Coordinator(Examining):
             removed = sum(reply["evicted"] for reply in self._order("sweep", {"tick": standing.tick}))
             self.watcher.say(f"evicted {removed:,} rows")
         standing.epoch += 1
-        every = self.job.checkpoint.every_epochs
+        standing.validation_due = bool(self.job.data.valid)
+        self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        """Validate and save, as far as the job wants it."""
+        standing, every = self.standing, self.job.checkpoint.every_epochs
         keep = every > 0 and standing.epoch % every == 0
-        if self.job.data.valid:
+        if standing.validation_due:
             keep = self._validate() or keep
         if keep:
             self._cut()
+
+    def _restart_rows(self) -> None:
+        problems = [reply["unreadable"] for reply in self._order("epoch") if "unreadable" in reply]
+        if problems:
+            raise CheckpointError("; ".join(problems))
 
     def _go_on_with_book(self) -> None:
         """The leases of an epoch that was begun before this process, or before a roll-back."""
@@ -292,13 +377,14 @@ class Coordinator(Examining):
             training=True,
         )
 
-    def _cut(self) -> None:
+    def _cut(self, *, halt: bool = True) -> None:
         """One consistent cut: everybody pauses with nothing under way, the servers save, everybody goes on."""
         desk, standing = self.desk, self.standing
         began = time.monotonic()
         desk.pause()
         try:
-            self._wait(desk.all_still)
+            if halt:
+                self._wait(desk.all_still)
             paused = time.monotonic()
             directory = self.directory / "checkpoints"
             facts = {
@@ -306,7 +392,9 @@ class Coordinator(Examining):
                 "standing": desk.facts(),
                 "job": self.job.model_dump(mode="json"),
                 "schema": self.schema.to_dict(),
-                "valid": standing.valid,
+                # Figures of an earlier step are not this checkpoint's.
+                "valid": standing.valid if standing.valid_step == standing.step else {},
+                "valid_files": standing.valid_files if standing.valid_step == standing.step else [],
                 "tick": standing.tick,
             }
             servers = self._servers()
@@ -315,6 +403,8 @@ class Coordinator(Examining):
             self.verified.add(str(checkpoint.path))
             desk.cut_done(checkpoint.path, pause=now - paused, seconds=now - began)
         finally:
+            if self._enough():  # or who waits for work would take a piece, and train past the last checkpoint
+                desk.offer(None, [])
             desk.go_on()
         checkpoints.prune(
             directory,
@@ -356,9 +446,6 @@ class Coordinator(Examining):
         desk.loaded()
         if self._journal is not None:
             self._journal.rewind(standing.step)
-        if standing.book is not None and self.sync:
-            # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
-            self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]})
 
     def _all_back(self) -> bool:
         expected = self.job.cluster.trainers
@@ -372,10 +459,10 @@ class Coordinator(Examining):
         """For others to be there, as long as the job's patience lasts."""
         self._wait(there, missing=self.desk.missing, patience=self.job.cluster.start_timeout, rolling=rolling)
 
-    def _metrics(self, make: Labelled) -> Iterator[Metric]:
+    def status(self) -> dict[str, Any]:
+        """As it is written to status.json."""
         with self.desk.changed:
-            status = status_of(self.desk)
-        return run_metrics(make, status)
+            return status_of(self.desk)
 
     def _enough(self) -> bool:
-        return enough(self.job.train, step=self.standing.step)
+        return enough(self.job.train, step=self.standing.step, first_step=self.standing.first_step)

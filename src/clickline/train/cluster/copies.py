@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickline import _native
 from clickline.data.batch import Batch
 from clickline.ps.messages import pack, unpack
 from clickline.ps.optimizers import dense_optimizer
@@ -41,15 +41,8 @@ class Geo(Async):
 
     def _start_over(self) -> None:
         job, network = self.job, self.network
-        build = partial(
-            build_tables,
-            embeddings=network.model.embeddings,
-            tables=job.tables,
-            slots=network.schema.slots,
-            seed=job.seed,
-        )
-        self._local = build()
-        self._base = build()
+        self._local = self._build()
+        self._base = self._build()
         """What the servers are known to have."""
         self._sparse = SparseSide(
             embeddings=network.model.embeddings,
@@ -63,17 +56,26 @@ class Geo(Async):
         self._since = 0
         self._done = 0
 
-    def begin(self, *, generation: int, start: int) -> None:
+    def begin(self, *, generation: int, start: int, warm: bool) -> None:
         """A new generation has loaded other rows; a new epoch has restarted those that the job restarts."""
         same = generation == self.generation
-        super().begin(generation=generation, start=start)
+        super().begin(generation=generation, start=start, warm=warm)
         if not same:
             self._start_over()
             return
         for name, embedding in self.network.model.tables.items():
-            if settings_of(embedding, self.job.tables).restart_epochs:
+            if not settings_of(embedding, self.job.tables).restart_epochs:
+                continue
+            if warm:  # only the servers know the values from which rows restart: they are fetched again
+                self._local[name], self._base[name] = self._build()[name], self._build()[name]
+            else:
                 self._local[name].reset()
                 self._base[name].reset()
+
+    def _build(self) -> dict[str, _native.Table]:
+        model = self.network.model
+        slots = self.network.schema.slots
+        return build_tables(embeddings=model.embeddings, tables=self.job.tables, slots=slots, seed=self.job.seed)
 
     def refresh(self) -> None:
         super().refresh()
@@ -158,8 +160,10 @@ class Geo(Async):
         """Whole rows from the servers that own them, in the order of the keys."""
         servers, keys = self.lines.servers, arrays["keys"]
         cuts = cuts_by_owner(keys, servers)
-        facts = {"table": table, "tick": self.tick, "lease": self.lease, "done": self._done}
-        bodies = [pack(facts, {n: array[a:b] for n, array in arrays.items()}) for a, b in pairwise(cuts)]
+        wire = self.lines.wire
+        facts = {"table": table, "tick": self.tick, "lease": self.lease, "done": self._done, "wire": wire}
+        parts = [{name: array[a:b] for name, array in arrays.items()} for a, b in pairwise(cuts)]
+        bodies = [pack(facts, part, wire=wire, halved=("rows",)) for part in parts]
         replies = self.lines.pushing.call(op, bodies, once=once)
         return np.concatenate([unpack(reply)[1]["rows"] for reply in replies])
 

@@ -122,6 +122,7 @@ class Desk(Shown):
         reply: dict[str, Any] = {
             "version": self._version,
             "pause": self._pausing,
+            "pause_at": self.pause_at,
             "stop": self._stop,
             "generation": self.standing.generation,
         }
@@ -170,6 +171,8 @@ class Desk(Shown):
                             "epoch": self.standing.epoch,
                             "generation": self.standing.generation,
                             "start": self._start,
+                            "last_step": self.last_step,
+                            "warm": self.standing.warm is not None,
                         }
                 if facts.get("holding"):
                     break
@@ -238,7 +241,7 @@ class Desk(Shown):
             self._still.discard(client)
         if not self.roster.lives(peer):
             return {"wait": False, "abandon": True, "generation": self.standing.generation}
-        enough = 0 < self.job.train.max_steps <= self.standing.step
+        enough = 0 < self.last_step <= self.standing.step
         return {"wait": not waited, "abandon": enough, "generation": self.standing.generation}
 
     def _on_report(self, facts: dict[str, Any], arrays: Arrays) -> dict[str, Any]:

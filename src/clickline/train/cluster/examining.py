@@ -8,11 +8,16 @@ from clickline.config import Job
 from clickline.data import pieces
 from clickline.data.leases import LeaseBook
 from clickline.data.schema import Schema
+from clickline.train import checkpoints
+from clickline.train.checkpoint_figures import CheckpointFigures, measured_on, record
+from clickline.train.checkpoints import Checkpoint
 from clickline.train.cluster.desk import Desk
 from clickline.train.cluster.tallies import Scores
 from clickline.train.cluster.waiting import Waiting
 from clickline.train.journal import Journal
-from clickline.train.stopping import better
+from clickline.train.metric_lines import figures_line
+from clickline.train.metric_set import MetricSet
+from clickline.train.stopping import better, score
 from clickline.train.watching import Watcher
 
 
@@ -22,32 +27,49 @@ class Examining(Waiting):
     def __init__(self, *, job: Job, desk: Desk, watcher: Watcher, schema: Schema, directory: Path) -> None:
         super().__init__(job=job, desk=desk, watcher=watcher)
         self.schema, self.directory = schema, directory
+        self.metrics = MetricSet.of(job.metrics)
         self._journal: Journal | None = None
 
     def _validate(self) -> bool:
         """Evaluate; return whether this is the best so far."""
         standing = self.standing
-        standing.valid = self._evaluate("valid", self.job.data.valid)
-        self._note("valid", standing.epoch - 1, standing.valid)
-        auc = standing.valid.get("auc")
-        if better(self.job.train, auc=auc, best=standing.best_auc):
-            standing.best_auc, standing.best_step, standing.stale_epochs = auc, standing.step, 0
+        measured = self._evaluate("valid", self.job.data.valid)
+        standing.valid, standing.valid_files, standing.valid_step = measured.figures, measured.files, standing.step
+        self._note("valid", standing.epoch, standing.valid, step=standing.step)
+        standing.validation_due = False
+        settings = self.job.train
+        metric = settings.early_stopping.metric
+        best = standing.best_score if standing.best_metric == metric else None
+        if better(settings, standing.valid, best=best):
+            standing.best_score, standing.best_metric = score(settings, standing.valid), metric
+            standing.best_step, standing.stale_epochs = standing.step, 0
             return True
         standing.stale_epochs += 1
         return False
 
     def _test(self) -> None:
-        """Figures on the test data, of the best checkpoint if validation chose one."""
-        standing = self.standing
-        if standing.best_step is not None and standing.best_step != standing.step:
-            best = self.directory / "checkpoints" / f"step-{standing.best_step:010d}"
-            self._load(best)
-            self.watcher.say(f"testing the best checkpoint, {best.name}")
-        standing.test = self._evaluate("test", self.job.data.test)
-        self._note("test", standing.epoch, standing.test)
+        """Figures on the test data, of the best checkpoint if validation chose one; kept beside it."""
+        standing, chosen = self.standing, self.chosen()
+        if chosen.step != standing.step:
+            self._load(chosen.path)
+            self.watcher.say(f"testing the best checkpoint, {chosen.path.name}")
+        measured = self._evaluate("test", self.job.data.test)
+        standing.test = measured.figures
+        epoch = standing.epoch + (standing.book is not None)
+        self._note("test", epoch, standing.test, step=chosen.step)
+        record(chosen, "test", measured, check=self.desk.file.check_holder)
 
-    def _evaluate(self, which: str, paths: list[str]) -> dict[str, float]:
+    def chosen(self) -> Checkpoint:
+        """The checkpoint that this run came to: the best one by validation, or the last."""
+        best, last = self.standing.best_step, self.standing.checkpoint
+        if best is None and last is not None:  # steps may have been reported since
+            return checkpoints.read(Path(last))
+        step = self.standing.step if best is None else best
+        return checkpoints.read(self.directory / "checkpoints" / f"step-{step:010d}")
+
+    def _evaluate(self, which: str, paths: list[str]) -> CheckpointFigures:
         desk = self.desk
+        files = measured_on(self.job.data, paths)
         found = pieces.cut(self.job.data, paths, **self._cutting())
         self.watcher.begin(f"evaluating {which}")
         desk.scores = Scores()
@@ -59,16 +81,17 @@ class Examining(Waiting):
         desk.offer(None, [])
         desk.close_book()
         self.watcher.end()
-        figures = desk.scores.figures(list(self.schema.labels))
-        self.watcher.say(
-            f"{which}: " + "  ".join(f"{k} {v:.5f}" for k, v in figures.items() if k in ("auc", "logloss"))
-        )
-        return figures
+        figures = desk.scores.figures(self.schema.labels, self.metrics)
+        self.watcher.say(f"{which}: " + figures_line(figures))
+        return CheckpointFigures(figures, files)
 
-    def _note(self, kind: str, epoch: int, figures: dict[str, float]) -> None:
+    def _note(self, kind: str, epoch: int, figures: dict[str, float], *, step: int) -> None:
         if self._journal is not None:
-            self._journal.line(kind=kind, step=self.standing.step, epoch=epoch, figures=figures)
+            self._journal.line(kind=kind, step=step, epoch=epoch, figures=figures)
 
     def _cutting(self) -> dict[str, int]:
-        self.standing.cut_for = self.standing.cut_for or self.job.cluster.trainers
-        return {"piece_bytes": self.job.cluster.piece_bytes, "trainers": self.standing.cut_for}
+        standing, cluster = self.standing, self.job.cluster
+        standing.cut_for = standing.cut_for or cluster.trainers
+        if standing.cut_bytes is None:
+            standing.cut_bytes = cluster.piece_bytes
+        return {"piece_bytes": standing.cut_bytes, "trainers": standing.cut_for}

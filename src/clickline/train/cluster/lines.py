@@ -51,8 +51,9 @@ class Lines:
 
         It comes after the rows of its batch, so a server that has it has all that it gets of the lease up to `done`.
         """
-        facts = {"want": want, "lease": lease, "done": done}
-        bodies = [pack(facts, part) for part in parts or [{}] * self.servers]
+        facts = {"want": want, "lease": lease, "done": done, "wire": self.wire}
+        halved = ("gradient", "difference")
+        bodies = [pack(facts, part, wire=self.wire, halved=halved) for part in parts or [{}] * self.servers]
         replies = [unpack(reply) for reply in self.pushing.call("dense", bodies, once=parts is not None)]
         return [arrays["values"] for _, arrays in replies if "values" in arrays]
 

@@ -27,8 +27,8 @@ class GenerationOver(Exception):
 class Sync(Async):
     """Lockstep: pull, compute, bring one's share, wait for the step."""
 
-    def begin(self, *, generation: int, start: int) -> None:
-        super().begin(generation=generation, start=start)
+    def begin(self, *, generation: int, start: int, warm: bool) -> None:
+        super().begin(generation=generation, start=start, warm=warm)
         self.step = start
 
     def steps(self, batches: Iterator[tuple[Batch, int]], *, lease: int) -> Generator[Step, None, None]:
@@ -55,11 +55,14 @@ class Sync(Async):
             "step": self.step,
             "weight": weight,
             "tick": self.tick,
+            "wire": self.lines.wire,
         }
         bodies = []
         for server in range(servers):
             own = [split[name][server] if name in split else None for name in self.tables]
-            bodies.append(pack(facts, share(own, dense[server])))
+            arrays = share(own, dense[server])
+            halved = [name for name in arrays if name == "dense" or name.endswith(".values")]
+            bodies.append(pack(facts, arrays, wire=self.lines.wire, halved=halved))
         deadline = 24 * 3600.0  # others may be slow, or a server may be loading; the coordinator knows who is dead
         replies = [unpack(reply) for reply in self.lines.pushing.call("sync", bodies, once=True, deadline=deadline)]
         if any("step" not in said for said, _ in replies):

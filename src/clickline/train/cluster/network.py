@@ -15,6 +15,7 @@ from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.dense import Flat, block_of
 from clickline.train.building import build
+from clickline.train.forward import logits_of
 from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.sparse import Pulled, Source, SparseSide
 
@@ -38,7 +39,9 @@ class Remote:
         slots: NDArray[np.uint16] | None = None,
         threads: int = 1,
     ) -> None:
-        self.versions = self._lane.pull(self.number, keys, out, training=training, slots=slots, wire=self._wire)
+        # Figures are those of the rows as they are kept and published, not of what 16 bits leave of them.
+        wire = self._wire if training else "fp32"
+        self.versions = self._lane.pull(self.number, keys, out, training=training, slots=slots, wire=wire)
 
 
 class Network:
@@ -59,7 +62,7 @@ class Network:
         """Forward and backward; gradients are left in `flat.gradient` and in the pulled tensors."""
         self.model.train()
         self.flat.gradient.zero_()
-        logits = self.model(self.sparse.inputs(batch, pulled))
+        logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
         loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         clip = self.job.train.optimizer.clip
@@ -74,7 +77,7 @@ class Network:
         self.model.eval()
         with torch.inference_mode():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
-            logits = self.model(self.sparse.inputs(batch, pulled))
+            logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
         return np.asarray(logits.reshape(len(batch), -1).numpy())
 
     def slices(self, vector: torch.Tensor, servers: int) -> list[Floats]:

@@ -6,27 +6,32 @@ import json
 import logging
 import os
 import threading
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from clickline.config import Job
-from clickline.data.fitting import fit
 from clickline.data.schema import Schema
 from clickline.durable import replace_json
-from clickline.errors import CheckpointError, JobError, ReplacedError
+from clickline.errors import CheckpointError, ReplacedError
 from clickline.train import checkpoints
 from clickline.train.api import Result, write_result_file
 from clickline.train.cluster.affairs import released
 from clickline.train.cluster.coordinating import Coordinator
 from clickline.train.cluster.membership import Member
-from clickline.train.cluster.metering import Meter, member_metrics
 from clickline.train.cluster.places import Place
 from clickline.train.cluster.serving import ParameterServer
 from clickline.train.cluster.standing import Standing, StandingFile
+from clickline.train.cluster.standing_in import standing_in
 from clickline.train.cluster.training import Trainer, complain
+from clickline.train.metrics_server import MetricsServer, metrics_place
+from clickline.train.preflight import check_options
+from clickline.train.prometheus_metrics import Labelled, member_metrics
 from clickline.train.resuming import check_same_job, checkpoint_to_resume
+from clickline.train.run_directory import write_job
 from clickline.train.run_lock import RunLock
+from clickline.train.warm_start import describe_start, given_start, schema_for
 from clickline.train.watching import Silent, Watcher
 
 log = logging.getLogger("clickline.cluster")
@@ -45,7 +50,7 @@ def run_pserver(job: Job, place: Place) -> None:
     member.stats = server.stats
     member.on_stop = server.stopped.set
     server.writer_epoch = lambda: member.writer_epoch
-    meter = _meter(job, member)
+    metrics = _metrics_of(job, member)
     try:
         told = member.join()
         server.set_up(
@@ -65,8 +70,8 @@ def run_pserver(job: Job, place: Place) -> None:
         log.info("stopping: %s", member.stopping)
     finally:
         member.leave()
-        if meter is not None:
-            meter.close()
+        if metrics is not None:
+            metrics.close()
         server.close()
         if beside is not None:
             beside.join(10.0)
@@ -78,7 +83,7 @@ def run_trainer(job: Job, place: Place) -> None:
     """Train until the coordinator says that it is over."""
     member = _member("trainer", job, place)
     trainer: Trainer | None = None
-    meter: Meter | None = None
+    metrics: MetricsServer | None = None
     try:
         told = member.join()
         threads = place.threads or job.cluster.threads or max(1, len(os.sched_getaffinity(0)) // job.cluster.trainers)
@@ -90,7 +95,7 @@ def run_trainer(job: Job, place: Place) -> None:
             token=place.token,
             threads=threads,
         )
-        meter = _meter(job, member)
+        metrics = _metrics_of(job, member)
         log.info("training with %d thread(s), %d servers", threads, len(told["pservers"]))
         trainer.run()
         log.info("done: %s", member.stopping or "no more work")
@@ -104,16 +109,24 @@ def run_trainer(job: Job, place: Place) -> None:
         raise
     finally:
         member.leave()
-        if meter is not None:
-            meter.close()
+        if metrics is not None:
+            metrics.close()
         if trainer is not None:
             trainer.close()
 
 
 def run_coordinator(
-    job: Job, place: Place, *, resume: bool | Path = False, fresh: bool = False, watcher: Watcher | None = None
+    job: Job,
+    place: Place,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Coordinate one run. A coordinator that was killed before it was finished is taken up where it stood."""
+    for notice in check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None):
+        log.warning("%s", notice)
     with RunLock(place.directory, role="coordinator") as lock:
         coordinator = open_coordinator(
             job,
@@ -122,6 +135,7 @@ def run_coordinator(
             token=place.token,
             resume=resume,
             fresh=fresh,
+            warm_start=warm_start,
             watcher=watcher or Silent(),
             recover=True,
         )
@@ -151,15 +165,9 @@ def open_coordinator(
     watcher: Watcher,
     warm_start: Path | None = None,
     recover: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> Coordinator:
     """A coordinator that listens, standing where the run stands."""
-    if not job.data.train:
-        raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
-    if job.tables.evict_every:
-        raise JobError(
-            f"tables.evict_every is {job.tables.evict_every}, but parameter servers sweep at the end of each epoch: "
-            "leave it 0, or use strategy: single or collective"
-        )
     directory, file = lock.directory, StandingFile(lock)
     standing, lost = None, False
     if recover and not fresh and not resume:
@@ -172,9 +180,8 @@ def open_coordinator(
         )
     else:
         old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
-        standing = Standing() if old is None else _standing(job, old)
-        standing.warm = None if warm_start is None else str(checkpoints.read(warm_start).path)
-        verified = {path for path in (standing.checkpoint, standing.warm) if path is not None}
+        standing = _starting(job, directory, warm_start, watcher) if old is None else _standing(job, old)
+        verified = {path for path in (standing.checkpoint or standing.warm,) if path is not None}
         for path in verified:  # nobody has loaded it yet; one that takes over verifies what it must load, when it must
             watcher.begin(f"verifying {path}")
             checkpoints.verify(checkpoints.read(Path(path)))
@@ -182,9 +189,11 @@ def open_coordinator(
         file.remove()
     if standing.checkpoint is None:
         schema_file = directory / "schema.json"
-        schema = _schema(job, schema_file, known=standing.step > 0 or standing.book is not None)
+        given = None if standing.warm is None else checkpoints.read(Path(standing.warm))
+        schema = _schema(job, schema_file, given=given, known=taking_over)
     else:
         schema = Schema.from_dict(checkpoints.read(Path(standing.checkpoint)).manifest["schema"])
+    write_job(directory, job)
     coordinator = Coordinator(
         job=job,
         schema=schema,
@@ -195,6 +204,7 @@ def open_coordinator(
         file=file,
         standing=standing,
         taking_over=taking_over,
+        environ=environ,
     )
     coordinator.verified |= verified
     coordinator.desk.stale = lost
@@ -219,12 +229,21 @@ def _left(job: Job, file: StandingFile, *, directory: Path, watcher: Watcher) ->
         standing.faults.append(f"{error}; all go on from {old.path}")
         watcher.say(standing.faults[-1])
         return standing, True
-    if standing is not None and standing.phase in ("finished", "failed"):
+    if standing is not None and standing.phase in ("finished", "failed", "interrupted"):
         return None, False
     return standing, False
 
 
-def _schema(job: Job, file: Path, *, known: bool) -> Schema:
+def _starting(job: Job, directory: Path, warm_start: Path | None, watcher: Watcher) -> Standing:
+    """Where a run begins: at the weights that it is given, if any."""
+    given = given_start(directory, warm_start)
+    if given is None:
+        return Standing()
+    watcher.say(describe_start(warm_start, given, job.tables))
+    return Standing(warm=str(given.path), step=given.step, first_step=given.step, tick=given.step)
+
+
+def _schema(job: Job, file: Path, *, given: checkpoints.Checkpoint | None, known: bool) -> Schema:
     """What rows mean, fitted to the data once; a coordinator that takes over must not fit anew."""
     if known and file.is_file():
         try:
@@ -233,7 +252,7 @@ def _schema(job: Job, file: Path, *, known: bool) -> Schema:
             raise CheckpointError(
                 f"{file}: not readable: {error}; without it the run cannot be taken up: --fresh starts over"
             ) from error
-    schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
+    schema = schema_for(job, given)
     try:
         replace_json(file, schema.to_dict(), indent=None)
     except OSError as error:
@@ -244,15 +263,12 @@ def _schema(job: Job, file: Path, *, known: bool) -> Schema:
 def _standing(job: Job, old: checkpoints.Checkpoint) -> Standing:
     """Where a checkpoint stood."""
     check_same_job(job, old.manifest["job"], where=old.path)
-    if "generation" not in old.manifest["standing"]:
-        raise CheckpointError(
-            f"{old.path} is of a run in one process, which reads data in another order: go on with strategy: single, "
-            "or begin from its weights with --warm-start"
-        )
-    standing = Standing.from_dict(old.manifest["standing"])
+    standing = standing_in(old, job=job)
     standing.checkpoint = str(old.path)
     standing.test, standing.faults = {}, []
-    if standing.book is not None:
+    if standing.book is None:  # the next epoch may be cut as suits those who are here now
+        standing.cut_for, standing.cut_bytes = 0, None
+    else:
         standing.book = released(standing.book, first=standing.next_lease, static=None).to_dict()
     return standing
 
@@ -274,6 +290,7 @@ class _Beside(threading.Thread):
                 fresh=False,
                 watcher=Silent(),
                 recover=True,
+                environ={},  # the environment is about the server
             )
         except BaseException:
             self._lock.release()
@@ -306,14 +323,20 @@ def _member(role: str, job: Job, place: Place, *, address: str = "") -> Member:
     )
 
 
-def _meter(job: Job, member: Member) -> Meter | None:
-    """Metrics of a process that has figures to tell, if the job wants them; it then tells where they are, too."""
-    if not job.cluster.metrics:
+def _metrics_of(job: Job, member: Member) -> MetricsServer | None:
+    """Metrics of a process that has figures to tell, if they are wanted; it then tells where they are, too."""
+    place = metrics_place(job, role=member.role, rank=member.rank)
+    if place is None:
         return None
     stats = member.stats
-    meter = Meter(run=job.name, role=member.role, rank=member.rank, families=lambda make: member_metrics(make, stats()))
-    member.stats = lambda: {**stats(), "metrics": meter.address}
-    return meter
+    server = MetricsServer(
+        place,
+        labels=Labelled(run=job.name, role=member.role, rank=str(member.rank)),
+        families=lambda make: member_metrics(make, stats()),
+        complaints=lambda: [] if member.failure is None else [str(member.failure)],
+    )
+    member.stats = lambda: {**stats(), "metrics": server.address}
+    return server
 
 
 def _known_as(place: Place, bound: str) -> str:

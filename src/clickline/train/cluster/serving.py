@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from clickline.train import checkpoints
 from clickline.train.building import build
 from clickline.train.cluster.orders import part_of
 from clickline.train.cluster.rounds import Rounds
+from clickline.train.warm_start import restart_rows
 
 log = logging.getLogger("clickline.pserver")
 Arrays = dict[str, NDArray[Any]]
@@ -46,6 +46,7 @@ class ParameterServer:
         self.block: Block | None = None
         self.rounds: Rounds | None = None
         self._schema: Schema | None = None
+        self._set_up = threading.Event()
         self._ready = threading.Event()
         self._ordering = threading.Lock()
         self._ordered: tuple[str, list[Any]] = ("", [])
@@ -58,6 +59,8 @@ class ParameterServer:
         self.writer_epoch: Callable[[], int] = lambda: 0
         """Of the newest coordinator that has been heard of: an older one is not obeyed."""
         self._obeyed = 0
+        self._start: str | None = None
+        """The checkpoint whose weights the run began with."""
         self._fenced: set[int] = set()
         self._begun: dict[int, int] = {}
         self._done: dict[int, int] = {}
@@ -71,6 +74,7 @@ class ParameterServer:
         """Know what rows mean, so that the model can be built, and which clients are none any more."""
         self._schema, self.incarnation = schema, incarnation
         self._fence(replaced)
+        self._set_up.set()
 
     def load(self, checkpoint: str | None, *, generation: int, warm: str | None = None) -> bool:
         """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed.
@@ -98,6 +102,9 @@ class ParameterServer:
             raise _Overtaken
 
     def _load(self, checkpoint: str | None, *, generation: int, warm: str | None) -> None:
+        # The coordinator knows this server's address before the server has the answer to its own joining, which brings
+        # the schema: an order that waited for a server of this name may come in between.
+        self._set_up.wait(self.job.cluster.start_timeout)
         schema = self._schema
         if schema is None:
             raise PeerError(f"pserver.{self.part} was told to load before it knew the schema")
@@ -117,15 +124,15 @@ class ParameterServer:
             found = checkpoints.read(Path(start))
             buckets = owned_buckets(part=self.part, parts=self.parts)
             checkpoints.load_tables(found, tables, buckets=buckets, before_each=lambda: self._check(generation))
-            tensors, steps = vectors(checkpoints.dense_tensors(found), flat)
+            tensors, steps = vectors(checkpoints.dense_tensors(found), flat, step=found.step)
             if checkpoint is None:
-                tensors, steps = {name: tensors[name] for name in ("value", "average")}, 0
+                tensors = {name: tensors[name] for name in ("value", "average")}
             block.restore({name: t[first:last] if t.dim() else t for name, t in tensors.items()}, steps=steps)
             kept = found.manifest.get("sequences", {}).get(str(self.part), []) if checkpoint else []
             if self.rounds is None:  # else this server has lived on, and knows better than a checkpoint
                 self.wire.restore_sequences([(client, lane, last) for client, lane, last in kept])
         self.tables, self.block = tables, block
-        self._embeddings = model.embeddings
+        self._embeddings, self._start = model.embeddings, warm
         if self.rounds is not None:
             self.rounds.abandon()
         self.rounds = Rounds(list(tables.values()), block, generation=generation)
@@ -148,6 +155,7 @@ class ParameterServer:
 
     def close(self) -> None:
         self.stopped.set()
+        self._set_up.set()  # whoever waits for it waits in vain
         if self.rounds is not None:
             self.rounds.abandon()
         self.wire.close()
@@ -186,11 +194,11 @@ class ParameterServer:
     def _answer_again(self, op: str, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """The answer to a request that was executed before, from what there is now; nothing is applied."""
         if op == "dense":
-            return self._do_dense({"want": facts.get("want", "")}, {})
+            return self._do_dense({"want": facts.get("want", ""), "wire": facts.get("wire", "fp32")}, {})
         if op == "geo":
             return self._do_rows(facts, arrays)
         if op == "sync" and self._rounds().has_applied(facts["step"], generation=facts["generation"]):
-            return self._values_of(facts["step"])  # those of this very step: the next one needs who is asking
+            return self._values_of(facts)  # those of this very step: the next one needs who is asking
         return pack({"generation": self.generation})
 
     # What trainers ask
@@ -207,17 +215,20 @@ class ParameterServer:
                 self._done[facts["lease"]] = max(facts["done"], self._done.get(facts["lease"], 0))
             wanted = {"values": block.values, "average": block.average}.get(facts.get("want", ""))
             out = {} if wanted is None else {"values": wanted.numpy().copy()}
-        return pack({"steps": block.steps}, out)
+        # An average is asked for to evaluate: figures are those of what is kept, not of what 16 bits leave of it.
+        wire = facts.get("wire", "fp32") if facts.get("want") == "values" else "fp32"
+        return pack({"steps": block.steps}, out, wire=wire, halved=("values",))
 
     def _do_sync(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         if not self._rounds().contribute(facts, arrays):
             return pack({"generation": self._rounds().generation})
-        return self._values_of(facts["step"])
+        return self._values_of(facts)
 
-    def _values_of(self, step: int) -> list[Any]:
+    def _values_of(self, facts: dict[str, Any]) -> list[Any]:
         block = self._block()
         with block.lock:
-            return pack({"step": step}, {"values": block.values.numpy().copy()})
+            values = block.values.numpy().copy()
+        return pack({"step": facts["step"]}, {"values": values}, wire=facts.get("wire", "fp32"), halved=("values",))
 
     def _do_leave_round(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         self._rounds().leave(facts["rank"], generation=facts["generation"])
@@ -226,7 +237,8 @@ class ParameterServer:
     def _do_rows(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """Whole rows, for a trainer that keeps a copy."""
         table = self._table(facts["table"])
-        return pack({}, {"rows": table.read_whole(arrays["keys"])})
+        rows = table.read_whole(arrays["keys"])
+        return pack({}, {"rows": rows}, wire=facts.get("wire", "fp32"), halved=("rows",))
 
     def _do_geo(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """Take what a trainer's copy of some rows has moved by; answer with what they are now."""
@@ -234,7 +246,7 @@ class ParameterServer:
         columns = (arrays[name] for name in ("rows", "shows", "clicks", "slots"))
         table.add_whole(keys, *columns, tick=facts["tick"])
         self._begun[facts["lease"]] = facts["done"]
-        return pack({}, {"rows": table.read_whole(keys)})
+        return pack({}, {"rows": table.read_whole(keys)}, wire=facts.get("wire", "fp32"), halved=("rows",))
 
     # What the coordinator orders
 
@@ -266,9 +278,16 @@ class ParameterServer:
 
     def _do_epoch(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
         """Begin another epoch: rows that the job restarts learn anew."""
-        for name, table in self.tables.items():
-            if settings_of(self._embeddings[name], self.job.tables).restart_epochs:
-                table.reset()
+        try:
+            restart_rows(
+                self.tables,
+                embeddings=self._embeddings,
+                settings=self.job.tables,
+                start=self._start,
+                buckets=owned_buckets(part=self.part, parts=self.parts),
+            )
+        except CheckpointError as error:  # the run's affair, not this server's
+            return pack({"unreadable": f"pserver.{self.part}: {error}"})
         return pack({})
 
     def _do_sweep(self, facts: dict[str, Any], arrays: Arrays) -> list[Any]:
@@ -316,8 +335,11 @@ class ParameterServer:
         return tables[number]
 
 
-def vectors(tensors: dict[str, torch.Tensor], flat: Flat) -> tuple[dict[str, torch.Tensor], int]:
-    """A checkpoint's dense tensors as a Block's: value, average, the optimizer's state; and how many steps it took."""
+def vectors(tensors: dict[str, torch.Tensor], flat: Flat, *, step: int) -> tuple[dict[str, torch.Tensor], int]:
+    """A checkpoint's dense tensors as a Block's: value, average, the optimizer's state; and how many steps it took.
+
+    `step` is the checkpoint's, where no server wrote it: there each step was one of the optimizer.
+    """
     out = {"value": flat.vector(_below(tensors, "model."))}
     averages = _below(tensors, "average.")
     out["average"] = flat.vector(averages) if averages else out["value"]
@@ -328,9 +350,7 @@ def vectors(tensors: dict[str, torch.Tensor], flat: Flat) -> tuple[dict[str, tor
     for key, named in states.items():
         whole = all(tensor.dim() for tensor in named.values())
         out[f"state.{key}"] = flat.vector(named) if whole else next(iter(named.values()))
-    return out, int(tensors["steps"]) if "steps" in tensors else int(
-        np.max(out["state.step"].numpy())
-    ) if "state.step" in out else 0
+    return out, int(tensors["steps"]) if "steps" in tensors else step
 
 
 def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

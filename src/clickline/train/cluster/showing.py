@@ -11,7 +11,8 @@ from clickline.errors import ReplacedError
 from clickline.train.cluster.affairs import log
 from clickline.train.cluster.deaths import Deaths
 from clickline.train.cluster.statuses import status_of
-from clickline.train.loop import describe
+from clickline.train.epoch_progress import EpochProgress
+from clickline.train.metric_lines import training_line
 from clickline.train.watching import Watcher
 
 STATUS = "status.json"
@@ -22,6 +23,7 @@ class Shown(Deaths):
     """Affairs that can be watched."""
 
     _status_written = 0.0
+    _epoch_progress: EpochProgress
     say: Callable[[str], None] = staticmethod(log.info)
     """Where lines of metrics go, beside the journal."""
 
@@ -36,17 +38,29 @@ class Shown(Deaths):
                     break
                 figures = self.intervals.line(upto)
                 step = upto if self.sync else self.standing.step
-                self.journal.line(kind="train", step=step, epoch=self.standing.epoch, figures=figures)
-                self.say(describe(step=step, epoch=self.standing.epoch, figures=figures))
+                epoch = self.standing.epoch + 1
+                self.journal.line(kind="train", step=step, epoch=epoch, figures=figures)
+                progress = self._epoch_progress.text(self._share())
+                self.say(training_line(step=step, epoch=epoch, figures=figures, progress=progress))
+
+    def begin_epoch(self) -> None:
+        """The time that is left is counted from here."""
+        self._epoch_progress.begin()
+
+    def _share(self) -> float | None:
+        """How much of what is offered to the trainers is done, by pieces of the data."""
+        return None if self.offered is None or not self.pieces else self.book.done / len(self.pieces)
 
     def show(self, watcher: Watcher) -> None:
         """Move the bar; write the status now and then."""
         with self.changed:
-            book, loss = self.book, self.intervals.loss
-            share = None if self.offered is None or not self.pieces else book.done / len(self.pieces)
+            share, loss = self._share(), self.intervals.loss
+            auc = self._epoch_progress.recent_auc(*self.intervals.recent())
             facts = {"rows": f"{self.standing.rows:,}", "rows/s": f"{self.intervals.rate:,.0f}"}
             if loss is not None:
                 facts["loss"] = f"{loss:.4f}"
+            if auc is not None:
+                facts["auc"] = f"{auc:.4f}"
             facts["trainers"] = str(len(self.roster.live("trainer")))
         watcher.advance(share=share, facts=facts)
         if time.monotonic() - self._status_written > _STATUS_EVERY:

@@ -26,12 +26,14 @@ class Standing:
     """Counts the times that everybody went back to a checkpoint together."""
     epoch: int = 0
     phase: str = "gathering"
-    """gathering, training, evaluating, finished, or failed."""
+    """gathering, training, evaluating, finished, failed or interrupted."""
     book: dict[str, Any] | None = None
     """The leases of this epoch; None before it has begun and after it is over."""
     next_lease: int = 1
     cut_for: int = 0
     """Trainers for which the data was cut into pieces; a book means nothing with another cut. 0 = not yet."""
+    cut_bytes: int | None = None
+    """`cluster.piece_bytes` with which it was cut; None = not yet."""
     step: int = 0
     """Steps that trainers have reported; the number of the synchronous step where they go in lockstep."""
     rows: int = 0
@@ -41,10 +43,17 @@ class Standing:
     checkpoint: str | None = None
     """The last cut."""
     warm: str | None = None
-    """A checkpoint whose weights the run begins with; used where there is no cut yet."""
-    best_auc: float | None = None
+    """A checkpoint whose weights the run began with: before the first cut, and where rows restart in each epoch."""
+    first_step: int = 0
+    """Where the run began to count: at 0, or at the step of that checkpoint."""
+    best_score: float | None = None
+    """The best validation, by the figure of early stopping, turned so that larger is better."""
+    best_metric: str = "auc"
+    """The figure that the best score is of."""
     best_step: int | None = None
     stale_epochs: int = 0
+    validation_due: bool = False
+    """An epoch is over, but has not been validated."""
     repeated_rows: int = 0
     set_aside: list[dict[str, Any]] = field(default_factory=list)
     lost_pushes: int = 0
@@ -56,6 +65,9 @@ class Standing:
     incarnations: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By name, the last process that has joined under it: see incarnations.py."""
     valid: dict[str, float] = field(default_factory=dict)
+    """Figures of the last validation, at this step and on these files."""
+    valid_step: int | None = None
+    valid_files: list[str] = field(default_factory=list)
     test: dict[str, float] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)
     """Rows and seconds of each epoch that was trained in one go."""

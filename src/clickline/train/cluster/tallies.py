@@ -7,12 +7,15 @@ All predictions come to one place, so AUC and logloss are those of one process t
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clickline.config.metrics import MetricSettings
 from clickline.train.evaluating import flat
+from clickline.train.metric_set import MetricSet
 from clickline.train.metrics import auc, measure
 
 Arrays = dict[str, NDArray[Any]]
@@ -21,8 +24,8 @@ Arrays = dict[str, NDArray[Any]]
 class Intervals:
     """Batches since the last line. In lockstep, a line holds exactly the steps between two multiples of `every`."""
 
-    def __init__(self, *, every: int, lockstep: bool) -> None:
-        self._every, self._lockstep = every, lockstep
+    def __init__(self, *, every: int, lockstep: bool, metrics: MetricSettings, labels: int = 1) -> None:
+        self._every, self._lockstep, self._metrics, self._labels = every, lockstep, metrics, labels
         self._reports: list[Arrays] = []
         self._steps = 0
         self._since = time.monotonic()
@@ -41,6 +44,10 @@ class Intervals:
     @property
     def loss(self) -> float | None:
         return float(self._reports[-1]["losses"][-1]) if self._reports and len(self._reports[-1]["losses"]) else None
+
+    def recent(self) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Logits and labels of the reports since the last line."""
+        return [report["logits"] for report in self._reports], [report["labels"] for report in self._reports]
 
     def due(self, *, reached: int, trainers: int) -> int | None:
         """The step of the line that can be written now, if any. `reached`: the last step that all have reported."""
@@ -67,8 +74,15 @@ class Intervals:
         logits = np.concatenate([report["logits"] for report in taken])
         labels = np.concatenate([report["labels"] for report in taken])
         weights = [report["weights"] for report in taken if "weights" in report]
-        figures = {"loss": self._mean(taken)}
-        figures |= measure(logits, labels, weights=np.concatenate(weights) if weights else None).to_dict()
+        figures: dict[str, float] = measure(
+            logits,
+            labels,
+            weights=np.concatenate(weights) if weights else None,
+            threshold=self._metrics.threshold,
+            bins=self._metrics.calibration_bins,
+        ).to_dict()
+        if self._labels > 1:  # with one label, this is the logloss
+            figures["loss"] = self._mean(taken)
         last = int(taken[-1]["sizes"][-1])
         batch_auc = auc(taken[-1]["logits"][-last:], taken[-1]["labels"][-last:])
         if batch_auc is not None:
@@ -110,18 +124,10 @@ class Scores:
     def rows(self) -> int:
         return sum(len(arrays["labels"]) for arrays in self._pieces.values())
 
-    def figures(self, labels: list[str]) -> dict[str, float]:
+    def figures(self, labels: Sequence[str], metrics: MetricSet) -> dict[str, float]:
         """Exact figures of each label over all rows, in the order of the pieces."""
         parts = [self._pieces[piece] for piece in sorted(self._pieces) if len(self._pieces[piece]["labels"])]
         if not parts:
             return {"rows": 0}
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        logits, wanted = columns["logits"], columns["labels"]
-        return flat(
-            {
-                name: measure(
-                    logits[:, place], wanted[:, place], weights=columns.get("weights"), groups=columns.get("groups")
-                )
-                for place, name in enumerate(labels[: logits.shape[1]])
-            }
-        )
+        return flat(metrics.measure_all(labels, columns))

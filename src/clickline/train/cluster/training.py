@@ -48,6 +48,8 @@ class Trainer:
             tables[name] = Remote(self.lines.pulling, number, wire=job.cluster.wire)
         self.way = _WAYS[job.way](job=job, network=self.network, lines=self.lines, tables=tables, rank=member.rank)
         self._epoch = (-1, -1)
+        self._last_step = 0
+        """With which the run ends; 0 if there is no limit."""
         self._left: list[int] | None = None
         """Generation and epoch of the round that this trainer has left for want of data."""
         self._unsettled: list[dict[str, int]] = []
@@ -119,7 +121,8 @@ class Trainer:
             torch.manual_seed(
                 int(np.random.SeedSequence((self.job.seed, self.member.rank, generation, epoch)).generate_state(1)[0])
             )
-            self.way.begin(generation=generation, start=work["start"])
+            self._last_step = work["last_step"]
+            self.way.begin(generation=generation, start=work["start"], warm=work["warm"])
         if self.way.settled:
             self.way.refresh()
         piece = Piece(*work["piece"])
@@ -169,8 +172,10 @@ class Trainer:
     def _pause_due(self) -> bool:
         if self.job.way != "sync":
             return bool(self.member.told.get("pause"))
-        every, last = self.job.checkpoint.every_steps, self.job.train.max_steps
-        return (every > 0 and self.way.step % every == 0) or (last > 0 and self.way.step >= last)
+        every, last = self.job.checkpoint.every_steps, self._last_step
+        asked = self.member.told.get("pause_at")
+        wanted = asked is not None and self.way.step >= asked
+        return wanted or (every > 0 and self.way.step % every == 0) or (last > 0 and self.way.step >= last)
 
     def _pause(self, lease: int, rows: int, generation: int) -> bool:
         """Stand still until the cut is done. False: the lease is void."""

@@ -18,9 +18,9 @@ from clickline.config import Job
 from clickline.errors import PeerError, ReplacedError
 from clickline.train import checkpoints
 from clickline.train.cluster.desk import Desk
-from clickline.train.cluster.interrupts import Interrupts
 from clickline.train.cluster.orders import Orders
 from clickline.train.cluster.standing import Standing
+from clickline.train.interrupts import Interrupts
 from clickline.train.watching import Watcher
 
 T = TypeVar("T")

@@ -44,9 +44,13 @@ class Async:
         self._fresh: list[NDArray[Any]] | None = None
         self._pushed = 0
 
-    def begin(self, *, generation: int, start: int) -> None:
-        """A new epoch, or everybody starts anew from a checkpoint."""
+    def begin(self, *, generation: int, start: int, warm: bool) -> None:
+        """A new epoch, or everybody starts anew from a checkpoint, at step `start` of all trainers together.
+
+        `warm`: the run began with given weights, from which the servers restart rows.
+        """
         self.generation = generation
+        self.step = max(self.step, start // self.job.cluster.trainers)  # rows of a run before have its ticks
         self._fresh = None
 
     def refresh(self) -> None:

@@ -20,6 +20,7 @@ from clickline.errors import PeerError
 from clickline.train.collective.exchanging import Exchange
 from clickline.train.collective.groups import Group
 from clickline.train.collective.owned import OwnedTable
+from clickline.train.interrupts import Interrupts
 from clickline.train.learner import Learned, Learner, weight_of
 from clickline.train.sparse import Pulled, Rows
 
@@ -31,6 +32,9 @@ class RankLearner(Learner):
         rows: dict[str, Rows] = {}
         super().__init__(job=job, schema=schema, threads=threads, elsewhere=rows)
         self.group = group
+        self.interrupts = Interrupts()
+        self.interrupted = False
+        """Whether any rank was asked to stop: known to all of them after the same step."""
         self._dense = Exchange(group, doing="adding up dense gradients")
         # Its own, for with staleness 1 rows travel in a thread of their own.
         sparse = Exchange(group, doing="exchanging rows")
@@ -79,10 +83,10 @@ class RankLearner(Learner):
         return super()._differentiate(batch, pulled) if len(batch) else Learned(0.0, np.empty((0, 1), np.float32))
 
     def _agree(self, learned: Learned, weight: float) -> Learned:
-        """One all-reduce: weight, loss, which parameters have a gradient, the gradients, and what buffers became."""
+        """One all-reduce: which parameters have a gradient, who was interrupted, weight, loss, gradients, buffers."""
         parameters = list(self.model.parameters())
         buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-        flags = torch.tensor([float(one.grad is not None) for one in parameters])
+        flags = torch.tensor([*(float(one.grad is not None) for one in parameters), float(self.interrupts.asked)])
         values = [torch.zeros(one.numel()) if one.grad is None else one.grad.reshape(-1) for one in parameters]
         flat = torch.cat([torch.tensor([1.0, learned.loss]), *values, *(one.reshape(-1) for one in buffers)])
         if weight > 0:
@@ -91,7 +95,8 @@ class RankLearner(Learner):
             flat.zero_()  # and not times 0, which would keep a NaN
         flat = torch.cat([flags, flat])
         self._dense.add_up(flat)
-        flags, flat = flat[: len(parameters)], flat[len(parameters) :]
+        flags, flat = flat[: len(parameters) + 1], flat[len(parameters) + 1 :]
+        self.interrupted = bool(flags[-1] > 0)
         flat /= flat[0].clamp_min(1e-12)
         loss, *parts = torch.split(flat[1:], [1, *(one.numel() for one in (*parameters, *buffers))])
         for parameter, flag, part in zip(parameters, flags.tolist(), parts, strict=False):

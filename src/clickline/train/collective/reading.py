@@ -8,73 +8,44 @@ ends.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clickline.config import Job
 from clickline.data.batch import Batch, join
 from clickline.data.files import find
-from clickline.data.pieces import Piece, cut, piece_batches
+from clickline.data.pieces import Piece, changed_data, cut, piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.train.collective.exchanging import Exchange
+from clickline.train.piece_progress import PieceProgress, Turn
 
 PIECES_PER_RANK = 8
 _SMALLEST, _LARGEST = 1 << 16, 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One step's place in the data."""
+class Ranks(Protocol):
+    """Those who read together: which of them this process is, and what each has."""
 
-    rows: int
-    """Of all ranks together."""
-    piece: int | None
-    """The piece this rank's rows are from; None when it has no more."""
-    done: int = 0
-    """Rows of that piece read so far."""
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def all_numbers(self, numbers: Sequence[int]) -> NDArray[np.int64]: ...
 
 
-@dataclass
-class Progress:
-    """How far a pass has come, by piece."""
+class Alone:
+    """One process that reads all pieces, as the last of several that went on before it."""
 
-    piece_bytes: int
-    trainers: int
-    """Both as they were when the data was cut."""
-    pieces: int
-    finished: set[int] = field(default_factory=set)
-    begun: dict[int, int] = field(default_factory=dict)
-    """Rows read of pieces that are not known to be finished."""
+    rank, size = 0, 1
 
-    def heed(self, turn: Turn, *, own: list[int]) -> None:
-        """Own pieces are read in order: those before this turn's are finished."""
-        behind = [number for number in own if turn.piece is None or number < turn.piece]
-        self.finished.update(behind)
-        for number in behind:
-            self.begun.pop(number, None)
-        if turn.piece is not None:
-            self.begun[turn.piece] = turn.done
-
-    def join(self, other: Progress) -> None:
-        """Another rank's, of the same pass."""
-        self.finished |= other.finished
-        self.begun.update({number: max(rows, self.begun.get(number, 0)) for number, rows in other.begun.items()})
-        for number in self.finished & self.begun.keys():
-            del self.begun[number]
-
-    def to_dict(self) -> dict[str, Any]:
-        begun = {str(number): rows for number, rows in sorted(self.begun.items())}
-        return {**self.__dict__, "finished": sorted(self.finished), "begun": begun}
-
-    @classmethod
-    def from_dict(cls, facts: dict[str, Any]) -> Progress:
-        begun = {int(number): rows for number, rows in facts["begun"].items()}
-        return cls(**{**facts, "finished": set(facts["finished"]), "begun": begun})
+    def all_numbers(self, numbers: Sequence[int]) -> NDArray[np.int64]:
+        return np.array([numbers], np.int64)
 
 
 class Share:
@@ -88,21 +59,18 @@ class Share:
         paths: list[str],
         batch_size: int,
         shuffle: bool,
-        exchange: Exchange,
-        progress: Progress | None = None,
+        exchange: Ranks,
+        progress: PieceProgress | None = None,
     ) -> None:
         self._job, self._schema, self._paths = job, schema, paths
         self._batch_size, self._shuffle = batch_size, shuffle
         self._exchange = exchange
-        piece_bytes = _piece_bytes(job, paths, exchange.size) if progress is None else progress.piece_bytes
+        piece_bytes = piece_bytes_for(job, paths, ranks=exchange.size) if progress is None else progress.piece_bytes
         trainers = exchange.size if progress is None else progress.trainers
         self._pieces = cut(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
-        self.progress = progress or Progress(piece_bytes=piece_bytes, trainers=trainers, pieces=len(self._pieces))
+        self.progress = progress or PieceProgress(piece_bytes=piece_bytes, trainers=trainers, pieces=len(self._pieces))
         if self.progress.pieces != len(self._pieces):
-            raise CheckpointError(
-                f"the data was cut into {self.progress.pieces} pieces when the checkpoint was made and is now "
-                f"{len(self._pieces)}: files have come, gone or changed; restore them, or start over with --fresh"
-            )
+            raise CheckpointError(changed_data(self.progress.pieces, len(self._pieces)))
         self.own = [number for number in range(len(self._pieces)) if number % exchange.size == exchange.rank]
 
     @property
@@ -167,7 +135,7 @@ def full_batches(batches: Iterator[tuple[Batch, int, int]], *, size: int) -> Ite
         yield join(held), piece, done
 
 
-def _piece_bytes(job: Job, paths: list[str], ranks: int) -> int:
+def piece_bytes_for(job: Job, paths: list[str], *, ranks: int) -> int:
     """Pieces that are dealt out once must be many, or ranks would have very different numbers of rows."""
     if job.cluster.piece_bytes:
         return job.cluster.piece_bytes

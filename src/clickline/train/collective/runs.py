@@ -16,18 +16,24 @@ from typing import Any
 import torch
 
 from clickline.config import Job
+from clickline.data.pieces import shortage
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, DataError
 from clickline.ps.tables import owned_buckets
 from clickline.train import checkpoints
+from clickline.train.checkpoint_figures import CheckpointFigures
 from clickline.train.collective.exchanging import Exchange
 from clickline.train.collective.groups import Group
 from clickline.train.collective.learning import RankLearner
 from clickline.train.collective.measuring import collected, gathered, without_rows
-from clickline.train.collective.reading import Progress, Share
+from clickline.train.collective.reading import Share
 from clickline.train.evaluating import Predictions, flat
+from clickline.train.interrupts import Interrupts
 from clickline.train.journal import Interval, Journal
 from clickline.train.loop import EVALUATION_BATCH, Run
+from clickline.train.piece_progress import PieceProgress
+from clickline.train.resuming import refuse_position
+from clickline.train.run_status import own_process
 from clickline.train.watching import Watcher
 
 
@@ -46,19 +52,44 @@ class RankRun(Run):
         watcher: Watcher,
         group: Group,
         check: Callable[[], None],
+        interrupts: Interrupts,
     ) -> None:
-        super().__init__(job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, check=check)
+        super().__init__(
+            job=job,
+            schema=schema,
+            learner=learner,
+            directory=directory,
+            watcher=watcher,
+            check=check,
+            interrupts=interrupts,
+        )
+        learner.interrupts = interrupts
         self.group = group
+        self._buckets = owned_buckets(part=group.rank, parts=group.size)
         self._talk = Exchange(group, doing="agreeing on what comes next")
-        self._progress: Progress | None = None
+        self._rows = 0
+        """Rows that this rank itself has trained."""
+        self._others: list[dict[str, Any]] = []
+        self.metrics_address = ""
+        """Where this rank answers Prometheus, if it does and is not the first, which answers for the run."""
+
+    def introduce(self) -> None:
+        """Tell the first rank of this one, for the status."""
+        self._others = self._talk.collect_facts(self.members()[0])[1:]
 
     def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
         super().resume(checkpoint)
-        facts = checkpoint.manifest.get("progress")
-        self._progress = None if facts is None else Progress.from_dict(facts)
         self.learner.check_alike()
 
-    def save(self) -> checkpoints.Checkpoint:
+    def members(self) -> list[dict[str, Any]]:
+        """This rank's own, and the others' as they were when lines of metrics were last put together."""
+        rank, tables = self.group.rank, {name: len(table) for name, table in self.learner.sparse.tables.items()}
+        mine = {**own_process(rank), "rows": self._rows, "steps": self.learner.step, "tables": tables}
+        if self.metrics_address:
+            mine["metrics"] = self.metrics_address
+        return [mine, *self._others]
+
+    def _save(self) -> checkpoints.Checkpoint:
         step, talk = self.learner.step, self._talk
         aside = checkpoints.begin(self.checkpoint_directory, step=step) if self.group.first else Path()
         try:
@@ -87,7 +118,6 @@ class RankRun(Run):
             raise
         if self.group.first:
             self._prune()
-        self._saved_at = step
         talk.announce(None)  # nobody goes on, or looks for the checkpoint, before it is there
         return checkpoints.read(self.checkpoint_directory / f"step-{step:010d}")
 
@@ -96,23 +126,17 @@ class RankRun(Run):
         if self.group.first:
             checkpoints.verify(checkpoint)
         self._talk.announce(None)
-        buckets = owned_buckets(part=self.group.rank, parts=self.group.size)
-        checkpoints.load_tables(checkpoint, self.learner.sparse.tables, buckets=buckets)
+        checkpoints.load_tables(checkpoint, self.learner.sparse.tables, buckets=self._buckets)
         tensors = checkpoints.dense_tensors(checkpoint)
         return tensors if self.group.first else {**tensors, **without_rows(tensors)}
 
     _load = load
 
     def _check_position(self, checkpoint: checkpoints.Checkpoint) -> None:
-        if checkpoint.manifest["standing"]["position"] is not None:
-            raise CheckpointError(
-                f"{checkpoint.path} stands in the middle of an epoch of one process, which ranks cannot go on with; "
-                "finish the epoch with --set strategy=single, or take a checkpoint from between epochs"
-            )
+        refuse_position(checkpoint, way="ranks")
 
-    @property
-    def _midway(self) -> bool:
-        return self._progress is not None
+    def _interrupt_due(self) -> bool:
+        return self.learner.interrupted
 
     def _joined_progress(self) -> dict[str, Any] | None:
         """How far all ranks together are, on rank 0."""
@@ -122,7 +146,7 @@ class RankRun(Run):
             return None
         whole = replace(mine, finished=set(mine.finished), begun=dict(mine.begun))
         for facts in said:
-            whole.join(Progress.from_dict(facts))
+            whole.join(PieceProgress.from_dict(facts))
         return whole.to_dict()
 
     def _pass(self, journal: Journal) -> None:
@@ -136,19 +160,18 @@ class RankRun(Run):
             exchange=self._talk,
             progress=self._progress,
         )
-        if fresh and self.standing.epoch == 0 and share.pieces < self.group.size:
-            self.watcher.say(
-                f"the data is in {share.pieces} piece(s) for {self.group.size} ranks: some have nothing to read; "
-                "compressed files cannot be cut, so write more of them"
-            )
+        idle = shortage(share.pieces, trainers=self.group.size)
+        if fresh and self.standing.epoch == 0 and idle is not None:
+            self.watcher.say(idle)
         steps = 0
         with closing(share.turns(epoch=self.standing.epoch)) as turns:
-            for batch, turn, learned in self.learner.learn(turns, barrier=self._checkpoint_due):
+            for batch, turn, learned in self.learner.learn(turns, barrier=self._barrier):
                 steps += 1
                 # Not before the first step, for reading ahead may have begun by then.
                 self._progress = share.progress
                 share.progress.heed(turn, own=share.own)
                 self.standing = replace(self.standing, rows=self.standing.rows + turn.rows)
+                self._rows += len(batch)
                 self.interval.add(batch, learned)
                 self.interval.timed_rows += turn.rows - len(batch)
                 self._after_step(learned, journal, share=lambda: self._share_of(share))
@@ -164,10 +187,15 @@ class RankRun(Run):
             return min((self.standing.rows - self.standing.epoch * rows) / rows, 1.0)
         return share.share
 
+    def _record(self, checkpoint: checkpoints.Checkpoint, kind: str, measured: CheckpointFigures) -> None:
+        if self.group.first:
+            super()._record(checkpoint, kind, measured)
+
     def _log(self, journal: Journal) -> None:
         whole = collected(self.interval, self._talk)
         if whole is not None:
-            self._write_line(whole.figures(), journal)
+            self._write_line(whole.figures(self.job.metrics, labels=len(self.schema.labels)), journal)
+        self.introduce()
         self.interval = Interval()
 
     def _measured(self, paths: list[str], *, progress: Callable[[int], None]) -> dict[str, float]:
@@ -191,6 +219,6 @@ class RankRun(Run):
             raise DataError(f"There are no rows in the data: {', '.join(paths[:3])}.")
         whole = gathered(predictions, self._talk)
         figures: dict[str, float] = self._talk.announce(
-            None if whole is None else flat(whole.measure(self.schema.labels))
+            None if whole is None else flat(self.metrics.measure_all(self.schema.labels, whole.columns()))
         )
         return figures

@@ -16,19 +16,23 @@ from typing import Any
 import torch
 
 from clickline.config import Job
-from clickline.data.fitting import fit
 from clickline.data.schema import Schema
-from clickline.errors import JobError, PeerError
+from clickline.errors import PeerError
 from clickline.train import checkpoints
 from clickline.train.api import Result, write_result_file
 from clickline.train.collective.exchanging import Exchange
 from clickline.train.collective.groups import Group, join
 from clickline.train.collective.learning import RankLearner
 from clickline.train.collective.places import Place
+from clickline.train.collective.rank_metrics import RankMetrics
 from clickline.train.collective.runs import RankRun
+from clickline.train.interrupts import Interrupts, TrainingInterrupted
 from clickline.train.journal import Journal
 from clickline.train.resuming import check_same_job, checkpoint_to_resume
-from clickline.train.run_lock import RunLock
+from clickline.train.run_directory import write_job
+from clickline.train.run_lock import VARIABLE, RunLock
+from clickline.train.run_status import RunStatus
+from clickline.train.warm_start import describe_start, given_start, schema_for
 from clickline.train.watching import Silent, Watcher
 
 
@@ -57,8 +61,6 @@ def train_collective(
 
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
-    if not job.data.train:
-        raise JobError("data.train is empty; name the files to train on, e.g. data: {train: logs/*.tsv.gz}")
     group = join(job.cluster)
     with group.telling():
         result = run_rank(
@@ -78,10 +80,23 @@ def run_rank(
 ) -> Result:
     """A rank's part in a run, from the first agreement to the result. Rank 0 writes for all, and holds the lock."""
     with ExitStack() as stack:
-        lock = None
+        lock: RunLock | None = None
+        status: RunStatus | RankMetrics
         if group.first:
             lock = stack.enter_context(RunLock(Path(job.output) / job.name, role="train, rank 0"))
-        return _run(job, group=group, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher)
+            status = stack.enter_context(RunStatus(job, lock=lock))
+        else:
+            status = stack.enter_context(RankMetrics(job, rank=group.rank))
+        return _run(
+            job,
+            group=group,
+            lock=lock,
+            status=status,
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher,
+        )
 
 
 def _run(
@@ -89,6 +104,7 @@ def _run(
     *,
     group: Group,
     lock: RunLock | None,
+    status: RunStatus | RankMetrics,
     resume: bool | Path,
     fresh: bool,
     warm_start: Path | None,
@@ -97,17 +113,28 @@ def _run(
     started = time.perf_counter()
     directory = Path(job.output) / job.name
     talk = Exchange(group, doing="agreeing on how to begin")
-    old, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh)
+    old, given, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh, warm_start=warm_start)
     check = (lambda: None) if lock is None else lock.check
     learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
+    interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
     run = RankRun(
-        job=job, schema=schema, learner=learner, directory=directory, watcher=watcher, group=group, check=check
+        job=job,
+        schema=schema,
+        learner=learner,
+        directory=directory,
+        watcher=watcher,
+        group=group,
+        check=check,
+        interrupts=interrupts,
     )
+    status.follow(run)
+    run.introduce()
     if old is not None:
         run.resume(old)
         watcher.say(f"resuming from {old.path}, step {old.step}, with {group.size} rank(s)")
-    elif warm_start is not None:
-        learner.restore(run.load(checkpoints.read(warm_start)), step=0, weights_only=True)
+    elif given is not None:
+        run.warm_start(given)
+        watcher.say(describe_start(warm_start, given, job.tables))
     resumed_at = None if old is None else old.step
     journal = (
         Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=check)
@@ -115,18 +142,24 @@ def _run(
         else NoJournal()
     )
     try:
-        run.train(journal)
-        test = run.test(journal) if job.data.test else {}
+        with interrupts:
+            run.train(journal)
+            test = run.test(journal) if job.data.test else {}
+    except TrainingInterrupted:
+        raise
+    except KeyboardInterrupt as error:
+        raise run.interruption(why=str(error)) from error
     finally:
         watcher.end()
         journal.close()
+    chosen = run.chosen
     result = Result(
         directory=directory,
-        checkpoint=run.checkpoint_directory / f"step-{run.standing.best_step or learner.step:010d}",
+        checkpoint=chosen.path,
         steps=learner.step,
         rows=run.standing.rows,
         seconds=time.perf_counter() - started,
-        valid=run.valid,
+        valid=chosen.manifest["valid"],
         test=test,
     )
     if lock is not None:
@@ -135,22 +168,29 @@ def _run(
 
 
 def _beginning(
-    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool
-) -> tuple[checkpoints.Checkpoint | None, Schema]:
-    """The checkpoint to go on from, if any, and the schema: rank 0 finds them, and all take them."""
+    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool, warm_start: Path | None
+) -> tuple[checkpoints.Checkpoint | None, checkpoints.Checkpoint | None, Schema]:
+    """The checkpoint to go on from or to start with, if any, and the schema: rank 0 finds them, and all take them."""
     _check_same_jobs(job, talk)
     said: dict[str, Any] = {}
     if talk.rank == 0:
-        old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+        old, given = checkpoint_to_resume(directory, resume=resume, fresh=fresh), None
+        if VARIABLE not in os.environ:  # else the launcher has left it, without what it has set for its ranks
+            write_job(directory, job)
         if old is None:
-            schema = fit(job.data, Schema.of(job.data, job.features), job.data.train, rows=job.features.fit_rows)
+            given = given_start(directory, warm_start)
+            schema = schema_for(job, given)
         else:
             check_same_job(job, old.manifest["job"], where=old.path)
             schema = Schema.from_dict(old.manifest["schema"])
-        said = {"checkpoint": None if old is None else str(old.path), "schema": schema.to_dict()}
+        named = {"checkpoint": old, "start": given}
+        said = {name: None if one is None else str(one.path) for name, one in named.items()}
+        said["schema"] = schema.to_dict()
     said = talk.announce(said)
-    found = None if said["checkpoint"] is None else checkpoints.read(Path(said["checkpoint"]))
-    return found, Schema.from_dict(said["schema"])
+    found, start = (
+        None if said[name] is None else checkpoints.read(Path(said[name])) for name in ("checkpoint", "start")
+    )
+    return found, start, Schema.from_dict(said["schema"])
 
 
 def _check_same_jobs(job: Job, talk: Exchange) -> None:
@@ -165,6 +205,6 @@ def _check_same_jobs(job: Job, talk: Exchange) -> None:
 def _use_threads(job: Job, place: Place) -> int:
     """Those of the job, or the machine's cores divided by the ranks on it."""
     cores = len(os.sched_getaffinity(0))
-    threads = job.cluster.threads or job.threads or max(cores // place.local_ranks, 1)
+    threads = job.cluster.threads or max(cores // place.local_ranks, 1)
     torch.set_num_threads(threads)
     return threads

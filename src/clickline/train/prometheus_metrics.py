@@ -1,4 +1,4 @@
-"""Prometheus metrics of one process, on a loopback port of its own.
+"""Prometheus metrics of one process of a run.
 
 Nothing is counted twice: what a process tells the coordinator of itself is read anew whenever somebody asks, and only
 given Prometheus' names here. Figures that may go down, as those of a run that goes back to a checkpoint, are gauges.
@@ -6,14 +6,11 @@ given Prometheus' names here. Figures that may go down, as those of a run that g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
-_LOOPBACK = "127.0.0.1"
 _MIB = 1 << 20
 COUNTERS = {
     "rows": ("rows", "Rows trained by this trainer"),
@@ -46,7 +43,7 @@ GAUGES = {
 RUN = {
     "rows": ("run_rows", "Rows trained by all trainers"),
     "step": ("run_steps", "Steps taken by all trainers"),
-    "epoch": ("run_epochs", "Epochs that are over"),
+    "epoch": ("run_epochs", "The epoch under way, or the last one, from 1; 0 before the first"),
     "rows_per_second": ("run_rows_per_second", "Rows trained per second by all trainers"),
     "repeated_rows": ("run_repeated_rows", "Rows trained again after a death"),
     "lost_pushes": ("run_lost_pushes", "Pushes that restarted servers had lost"),
@@ -54,22 +51,6 @@ RUN = {
     "generation": ("run_generation", "1, and 1 more for each time that all went back to a checkpoint"),
 }
 STATES = ("joining", "well", "slow", "dead", "done")
-
-
-class Meter:
-    """Answers `GET /metrics` from the moment it is made until it is closed."""
-
-    def __init__(self, *, run: str, role: str, rank: int, families: Callable[[Labelled], Iterator[Metric]]) -> None:
-        registry = CollectorRegistry()
-        registry.register(_Reader(Labelled(run=run, role=role, rank=str(rank)), families))
-        ProcessCollector(registry=registry)
-        self._server, self._thread = start_http_server(0, addr=_LOOPBACK, registry=registry)
-        self.address = f"http://{_LOOPBACK}:{self._server.server_port}/metrics"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5.0)
 
 
 class Labelled:
@@ -95,17 +76,6 @@ class Labelled:
         return family
 
 
-class _Reader(Collector):
-    def __init__(self, labelled: Labelled, families: Callable[[Labelled], Iterator[Metric]]) -> None:
-        self._labelled, self._families = labelled, families
-
-    def collect(self) -> Iterator[Metric]:
-        return self._families(self._labelled)
-
-    def describe(self) -> list[Metric]:
-        return []  # else the registry would ask for figures now, which may not be there yet
-
-
 def member_metrics(make: Labelled, stats: dict[str, Any]) -> Iterator[Metric]:
     """Of a trainer or a server, from what it tells the coordinator."""
     facts = {**stats, **stats.get("counters", {})}
@@ -121,7 +91,7 @@ def member_metrics(make: Labelled, stats: dict[str, Any]) -> Iterator[Metric]:
 
 
 def run_metrics(make: Labelled, status: dict[str, Any]) -> Iterator[Metric]:
-    """Of the coordinator, from the status that it writes."""
+    """Of the process that knows the run, from the status that it writes."""
     for key, (name, text) in RUN.items():
         yield make.gauge(name, text, status[key])
     checkpoint = status["checkpoint"] or {"cuts": 0, "seconds": 0.0, "pause_seconds": 0.0}
@@ -131,9 +101,13 @@ def run_metrics(make: Labelled, status: dict[str, Any]) -> Iterator[Metric]:
     states = [member["state"] for member in status["members"]]
     counts = {state: float(states.count(state)) for state in STATES}
     yield make.gauges("members", "Processes of the run", label="state", values=counts)
-    pieces = {**status["pieces"], "set_aside": len(status["pieces"]["set_aside"])}
-    yield make.gauges("pieces", "Pieces of this epoch's data", label="state", values=pieces)
-    yield _memory(make, status["members"][0]["memory_mib"])
+    if status["pieces"] is not None:
+        pieces = {**status["pieces"], "set_aside": len(status["pieces"]["set_aside"])}
+        yield make.gauges("pieces", "Pieces of this epoch's data", label="state", values=pieces)
+    if status["members"][0]["role"] == "trainer":  # it trains, and knows the run as well
+        yield from member_metrics(make, status["members"][0])
+    else:
+        yield _memory(make, status["members"][0]["memory_mib"])
 
 
 def _memory(make: Labelled, mib: float) -> Metric:

@@ -1,0 +1,139 @@
+"""The job under check, with what is derived from it once: features, schema, model."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+
+from clickline.config import Job
+from clickline.config.conditions import RunFacts
+from clickline.config.contradictions import lacks_features
+from clickline.config.features import Dense, Features, Slot
+from clickline.config.suggesting import closest
+from clickline.data.checks import feature_problems
+from clickline.data.inputs import InputFiles
+from clickline.data.schema import Schema, with_defaults
+from clickline.errors import ClicklineError, JobProblem
+from clickline.models.base import Model
+from clickline.models.parameters import Parameters
+from clickline.models.registry import build_model, model_class, model_problems
+from clickline.train.building import fields_of
+
+
+class Subject:
+    """A job, and the parts of a run that can be made of it without reading data or writing anything."""
+
+    def __init__(self, job: Job, *, own_model: bool) -> None:
+        """`own_model`: whether code of the user's may be loaded."""
+        self.job = job
+        self._model_known = own_model or ":" not in job.model.name
+        self.build_error: Exception | None = None
+
+    @cached_property
+    def features(self) -> Features:
+        return with_defaults(self.job.data, self.job.features)
+
+    @property
+    def lacks_features(self) -> bool:
+        return lacks_features(self.job)
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """What rows mean, without features that contradict others; None if that does not make them right.
+
+        So a model that lacks a slot is found together with a slot that stands there twice.
+        """
+        mended = _mended(self.features)
+        if any(feature_problems(self.job.data, mended)):
+            return None
+        return Schema.of(self.job.data, mended)
+
+    @cached_property
+    def files(self) -> InputFiles:
+        return InputFiles(self.job.data)
+
+    def column_problems(self) -> Iterable[JobProblem]:
+        """Columns that the job reads and the data does not have."""
+        return self.files.column_problems(self.schema) if self.schema is not None else ()
+
+    def request_problems(self) -> list[JobProblem]:
+        """What is wrong with the model's name and parameters."""
+        return list(model_problems(self.job.model, labels=self.features.labels)) if self._model_known else []
+
+    def build_problems(self) -> Iterator[JobProblem]:
+        """Why the model cannot be built of the job's features."""
+        if self._model is None and self.build_error is not None:
+            yield JobProblem("model.name", _described(self.build_error))
+
+    @property
+    def facts(self) -> RunFacts:
+        """For the table of effects; of a job without problems."""
+        if self._model is None:
+            return RunFacts(self.job, self.features)
+        keys = Parameters(model_class(self.job.model.name)).shared
+        kinds = frozenset(str(embedding.kind) for embedding in self._model.embeddings.values())
+        return RunFacts(self.job, self.features, keys, kinds)
+
+    @cached_property
+    def _model(self) -> Model | None:
+        """The model as declared; those of the zoo without memory for their parameters.
+
+        Parameters that it cannot take are left out, and labels that are too many: those are problems of their own.
+        """
+        if not self._model_known or self.schema is None:
+            return None
+        wrong = [problem.key for problem in self.request_problems()]
+        if "model.name" in wrong:
+            return None
+        left = {name: v for name, v in self.job.model.params.items() if not _names(wrong, f"model.params.{name}")}
+        spec = self.job.model.model_copy(update={"params": left})
+        fields = fields_of(self.schema)
+        if "features.labels" in wrong:
+            fields = replace(fields, labels=fields.labels[:1])
+        if list(model_problems(spec, labels=fields.labels)):
+            return None
+        state = torch.get_rng_state()
+        try:
+            with nullcontext() if ":" in self.job.model.name else torch.device("meta"):
+                return build_model(spec, fields)
+        except Exception as error:  # code of the user's own may raise anything
+            self.build_error = error
+            return None
+        finally:
+            torch.set_rng_state(state)
+
+
+def _mended(features: Features) -> Features:
+    """The features without those that are there twice or know the outcome, and with the slots that keys_of meant."""
+    slots = {slot.name: slot for slot in reversed(features.slots) if not _knows(slot, features.labels)}
+    for name, slot in slots.items():
+        if slot.keys_of is not None and slot.keys_of not in slots:
+            meant = closest(slot.keys_of, [other for other in slots if other != name])
+            slots[name] = slot.model_copy(update={"keys_of": meant})
+    dense = {one.name: one for one in reversed(features.dense) if not _knows(one, features.labels)}
+    update = {
+        "labels": list(dict.fromkeys(features.labels)),
+        "slots": list(reversed(slots.values())),
+        "dense": list(reversed(dense.values())),
+    }
+    return features.model_copy(update=update)
+
+
+def _knows(feature: Slot | Dense, labels: list[str]) -> bool:
+    return feature.name in labels or feature.column in labels
+
+
+def _names(keys: list[str], key: str) -> bool:
+    return any(other == key or other.startswith(f"{key}[") for other in keys)
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, ClicklineError):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"could not be built: {type(error).__name__}: {error} ({last.filename}, line {last.lineno})"

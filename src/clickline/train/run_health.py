@@ -1,0 +1,33 @@
+"""What is not well in a run, judged by its status: for `clickline status` and for whoever asks the run itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+STALE = 10.0
+"""Seconds after which a status that is written each second says that nobody writes it."""
+
+
+def age_of(status: dict[str, Any]) -> float:
+    """Seconds since the status was written."""
+    written: float = status.get("time", 0)
+    return round(max(0.0, time.time() - written), 1)
+
+
+def complaints_of(status: dict[str, Any]) -> Iterator[str]:
+    """Everything that is not well."""
+    phase, why, age = status.get("phase"), status.get("why"), age_of(status)
+    if phase == "failed":
+        yield f"the run failed: {why}" if why else "the run failed"
+    elif phase == "interrupted":
+        yield f"the run was interrupted: {why}" if why else "the run was interrupted"
+    elif phase != "finished":
+        if age > STALE:
+            yield f"nobody has written the status for {age:.0f} s: the process that writes it is gone or hangs"
+        for member in status.get("members", ()):
+            if member.get("state") in ("slow", "dead"):
+                yield f"{member['name']} is {member['state']}, silent for {member.get('silent', 0):.0f} s"
+    for piece in (status.get("pieces") or {}).get("set_aside", ()):
+        yield f"set aside: piece {piece['piece']} of {piece['path']}: {piece['reason']}"

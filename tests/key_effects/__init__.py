@@ -1,0 +1,1 @@
+"""Walks every key of the job for every strategy: has it an effect, is it refused, or is it reported?"""
