@@ -86,7 +86,15 @@ class Watched(ABC):
             return {}
 
     def reaches(self, condition: Callable[[], Any], what: str = "") -> Any:
-        return until(condition, self.process, what=what)
+        try:
+            return until(condition, self.process, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.last_lines()}") from None
+
+    def last_lines(self) -> str:
+        """Of every log, for who reads of a failure."""
+        logs = sorted((self.directory / "logs").glob("*.log"))
+        return "\n".join(f"-- {log.name}\n{log.read_text()[-2000:]}" for log in logs)
 
     def steps(self, least: int) -> None:
         """Wait until so many steps were taken."""

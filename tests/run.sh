@@ -31,7 +31,7 @@ native=$!
 CLICKLINE_TEST_COUNTS=${CLICKLINE_TEST_COUNTS:-build/test-counts.json}
 export CLICKLINE_TEST_COUNTS # for docs/robustness.md
 rm -f "$CLICKLINE_TEST_COUNTS"
-setsid "$1" -m pytest -n 2 --dist worksteal --durations 15 &
+setsid "$1" -m pytest -n 2 --dist worksteal --durations 40 &
 tests=$!
 wait "$tests"
 wait "$native" || { cat "$log"; exit 1; }

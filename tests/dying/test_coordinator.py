@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters import free_ports, leases, pushes, settings_for, shows_of
+from clusters import leases, pushes, settings_for, shows_of
 from gated import SLOTS, gated_settings, write_gated
+from ports import is_free, port_range
 
 pytestmark = pytest.mark.heavy
 
@@ -59,7 +60,7 @@ def test_one_that_lives_in_a_server_is_killed_with_it(tmp_path, assemble):
     pattern = write_gated(tmp_path / "data", files=6, rows=400, orders=waiting)
     settings = settings_for({"train": "", "test": ""}, tmp_path, "both", cluster={"warn_after": 5, "deadline": 3})
     run = assemble(gated_settings(settings, pattern), rows=2400)
-    port = next(p for p in iter(lambda: free_ports(1)[0], None) if p < 64_000)
+    port = next(p for p in iter(lambda: port_range(1), None) if is_free(p + 1000))  # where its coordinator listens
     run.servers[0] = f"tcp:127.0.0.1:{port}"
     run.shared["CLICKLINE_PSERVERS"] = ",".join(run.servers)
     del run.shared["CLICKLINE_COORDINATOR"]

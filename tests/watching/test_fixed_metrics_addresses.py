@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,6 +17,7 @@ from clickline.errors import JobError
 from clickline.train.metrics_server import MetricsServer, metrics_place
 from clickline.train.prometheus_metrics import Labelled
 from clusters import Run, settings_for
+from ports import port_range
 
 LABELS = Labelled(run="small", role="trainer", rank="0")
 
@@ -31,28 +31,12 @@ def asked(port: int, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def free_range(count: int) -> int:
-    """The first of so many ports in a row that nobody has."""
-    for first in range(20_000, 32_000, 50):
-        held = []
-        try:
-            for port in range(first, first + count):
-                held.append(socket.create_server(("127.0.0.1", port)))
-            return first
-        except OSError:
-            continue
-        finally:
-            for each in held:
-                each.close()
-    raise AssertionError("no free ports")
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(("strategy", "trainers"), [("single", 1), ("collective", 2)])
 def test_a_run_without_coordinator_answers_where_it_was_told_to(
     strategy: str, trainers: int, criteo: dict[str, str], tmp_path: Path
 ) -> None:
-    port = free_range(trainers)
+    port = port_range(trainers)
     cluster = {"pservers": 0, "trainers": trainers, "metrics": True, "metrics_port": port}
     settings = settings_for(
         criteo, tmp_path, "fixed", strategy=strategy, cluster=cluster, train={"epochs": 10_000, "log_every": 5}
@@ -72,7 +56,7 @@ def test_a_run_without_coordinator_answers_where_it_was_told_to(
             assert samples["clickline_table_rows"] > 0
             assert ("clickline_run_rows" in samples) == (rank == 0)
         live.process.send_signal(signal.SIGTERM)
-        live.process.wait(timeout=60)
+        live.ends(143)  # and what it printed meanwhile is read: a full pipe would keep it from ending
         with pytest.raises(urllib.error.URLError):
             asked(port, "/metrics")
     finally:
