@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from clickline import _native
-from clickline.digests import file_sha256
-from clickline.launch.cubes import LocalCube
-from clickline.publish import donefiles
-from clickline.publish.stores import open_store
+from clickline.files.digests import file_sha256
+from clickline.launch.local_cube import LocalCube
+from clickline.versions import donefile
+from clickline.versions.store import open_store
 from cube_network import keys_of
 from peers import scratch
 from rounds import Report, console
@@ -73,8 +73,8 @@ def _version(client: _native.CubeClient, key: np.ndarray[tuple[int], np.dtype[np
 
 
 def _write(store: Path, count: int, *, delta: bool) -> int:
-    version = donefiles.read(open_store(store)).last + 1
-    folder = store / donefiles.directory_of(version)
+    version = donefile.read(open_store(store)).last + 1
+    folder = store / donefile.directory_of(version)
     folder.mkdir()
     keys = keys_of(np.arange(count))
     rows = np.full((count, DIM), version, np.float32).view(np.uint8).reshape(count, 4 * DIM)
@@ -106,14 +106,14 @@ def _write(store: Path, count: int, *, delta: bool) -> int:
 
 
 def _base(store: Path, version: int) -> int:
-    text = (store / donefiles.directory_of(version) / "manifest.json").read_text(encoding="utf-8")
+    text = (store / donefile.directory_of(version) / "manifest.json").read_text(encoding="utf-8")
     return int(json.loads(text)["base"])
 
 
 def _announce(store: Path, version: int) -> None:
-    text = (store / donefiles.directory_of(version) / "manifest.json").read_bytes()
+    text = (store / donefile.directory_of(version) / "manifest.json").read_bytes()
     facts = json.loads(text)
-    donefiles.append_version(
+    donefile.append_version(
         open_store(store),
         version=version,
         kind=facts["kind"],

@@ -20,8 +20,8 @@ from typing import Any
 from rich.table import Table
 
 from clickline import Job
-from clickline.config.reading import read_job
-from clickline.data.importing import import_movielens
+from clickline.config.loading.reader import read_job
+from clickline.data.importers import import_movielens
 from datasets import DATA
 from quality import Kept, scored, seeds
 from rounds import Report, console, sections_of

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import serve_parts as parts
-from clickline.launch.cubes import LocalCube
-from clickline.publish.donefiles import directory_of
-from clickline.publish.networks import Network
+from clickline.launch.local_cube import LocalCube
+from clickline.versions.donefile import directory_of
+from clickline.versions.network import Network
 from datasets import synthetic
 from peers import PeerError, scratch
 from rounds import Report, console

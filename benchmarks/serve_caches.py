@@ -23,14 +23,14 @@ import numpy as np
 from clickline.config import Job
 from clickline.cube.client import Cube
 from clickline.data.synthetic import write_criteo
-from clickline.launch.cubes import LocalCube
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.serve.counting import Counts, series
-from clickline.serve.loaded import CacheSizes
-from clickline.serve.predictors import Predictor
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.launch.local_cube import LocalCube
+from clickline.publish.publisher import Settings, publish
+from clickline.serve.metrics.counters import Counts, series
+from clickline.serve.predictor.model_version import CacheSizes
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.served_model import Served
+from clickline.train.session import train_job
+from clickline.versions.store import Store, open_store
 from serve_parts import CATEGORIES, INTEGERS
 
 NAME, ROWS = "ctr", 16

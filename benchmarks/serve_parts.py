@@ -23,10 +23,10 @@ import httpx
 import numpy as np
 
 from clickline.config import Job
-from clickline.launch.clusters import train_job
-from clickline.launch.local import free_ports
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
+from clickline.launch.local_processes import free_ports
+from clickline.launch.training import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.versions.store import open_store
 from datasets import Rows
 from peers import HERE, Environment, PeerError, peers_python
 from training import job_for

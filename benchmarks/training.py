@@ -20,11 +20,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from clickline.config import Job
 from clickline.data.batch import Batch
-from clickline.data.fitting import fit
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
+from clickline.data.normalization import fit
 from clickline.data.schema import Schema
-from clickline.train.journal import Interval
 from clickline.train.learner import Learner
+from clickline.train.monitoring.journal import Interval
 
 BATCH, SLOTS, DIM, DENSE, HIDDEN, THREADS = 1024, 26, 10, 13, 400, 2
 

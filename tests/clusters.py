@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from clickline.config import Job
-from clickline.train import checkpoints
-from clickline.train.checkpoints import Checkpoint
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from processes import ENVIRONMENT, write_job
 
 PATIENCE = 240.0
@@ -105,7 +105,7 @@ class Watched(ABC):
         return self.reaches(lambda: (c := self.checkpoints()) and len(c) >= least and c, f"{least} checkpoints")
 
     def checkpoints(self) -> list[Checkpoint]:
-        return checkpoints.find(self.directory / "checkpoints")
+        return checkpoint_files.find(self.directory / "checkpoints")
 
     def pid(self, name: str) -> int:
         """Of a member, by role and rank."""
@@ -302,7 +302,7 @@ def free_ports(count: int) -> list[int]:
 
 def shows_of(checkpoint: Checkpoint) -> dict[str, float]:
     """How often all keys of each table were shown, summed: rows times slots if every row was trained once."""
-    from clickline.train.inspecting import _opened
+    from clickline.train.checkpoints.checkpoint_inspection import _opened
 
     tables = _opened(checkpoint).sparse.tables
     return {name: float(table.counts(table.keys())[:, 0].astype("float64").sum()) for name, table in tables.items()}

@@ -65,7 +65,7 @@ def small_job(criteo: dict[str, str], tmp_path: Path) -> Job:
 @pytest.fixture(scope="session")
 def trained_model(criteo: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of a small model, to be published."""
-    from clickline.train.api import train_job
+    from clickline.train.session import train_job
 
     def train(directory: Path) -> None:
         settings = small_settings(criteo, directory)

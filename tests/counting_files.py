@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.types import Message, Receive, Scope, Send
 
-from clickline.publish.fileserver import FileServer
+from clickline.fileserver.file_server import FileServer
 
 
 class CountingFiles(FileServer):

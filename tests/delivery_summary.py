@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from clickline import failpoints
+from clickline.files import failpoints
 from counts_file import write_counts
 
 READ = "{batches:,} batches read, {mixed} of two versions, {wrong_rows} wrong rows, {failed} failed requests"

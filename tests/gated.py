@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from clickline.data.readers import Reader
+from clickline.data.sources.custom_reader import Reader
 
 SLOTS = 4
 FORMAT = f"{Path(__file__)}:Gated"

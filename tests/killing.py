@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 
-from clickline.cube.serving import Commands
+from clickline.cube.server.cube_process import Commands
 from clickline.errors import PeerError
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from clickline import _native
+from clickline.client.raw_rows import Instance, first_rows
 from clickline.config import Job
 from clickline.data.batch import Batch
-from clickline.data.pipeline import Dataset
-from clickline.publish import donefiles
-from clickline.publish.chains import Chain, LayeredRows, open_dictionary, opened
-from clickline.publish.donefiles import directory_of
-from clickline.publish.manifests import MANIFEST, NETWORK, SAMPLE, FileFacts, Manifest, TableFacts
+from clickline.data.dataset import Dataset
 from clickline.publish.parity import Published
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.samples import Sample
-from clickline.publish.stores import open_store
-from clickline.serve.raw_rows import Instance, first_rows
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.chain import Chain, LayeredRows, open_dictionary, opened
+from clickline.versions.donefile import directory_of
+from clickline.versions.golden_sample import Sample
+from clickline.versions.manifest import MANIFEST, NETWORK, SAMPLE, FileFacts, Manifest, TableFacts
+from clickline.versions.store import open_store
 
 ROWS = 200
 TOLERANCE = 1e-5
@@ -56,7 +56,7 @@ class ModelVersions:
 
     @property
     def last(self) -> int:
-        return donefiles.read(self._store).last
+        return donefile.read(self._store).last
 
     def expected(self, version: int) -> NDArray[np.float32]:
         """Probabilities of all rows."""
@@ -119,7 +119,7 @@ class ModelVersions:
     def _announce(self, folder: Path, manifest: Manifest, _published: Published) -> None:
         content = Manifest.model_validate(manifest.model_dump(by_alias=True)).encoded()
         (folder / MANIFEST).write_bytes(content)
-        donefiles.append_version(
+        donefile.append_version(
             self._store,
             version=manifest.version,
             kind=manifest.kind,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import Client
-from clickline.serve.raw_rows import Instance
+from clickline.client.raw_rows import Instance
 from model_versions import ModelVersions
 
 MODEL = "ctr"

@@ -21,13 +21,13 @@ from typing import Any, Self
 
 import httpx
 
-from clickline.cube.states import write_state
-from clickline.launch.logs import set_up
-from clickline.launch.predictors import make_predictor
-from clickline.serve.configuring import ServeConfig
-from clickline.serve.counting import Counts
-from clickline.serve.fronts import Timing
-from clickline.serve.guarding import Guard
+from clickline.files.json_state import write_state
+from clickline.launch.predictor_processes import make_predictor
+from clickline.processes.logs import set_up
+from clickline.serve.http.auth import Guard
+from clickline.serve.http.connection_table import Timing
+from clickline.serve.metrics.counters import Counts
+from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import Worker
 from cube_processes import eventually
 

@@ -11,10 +11,10 @@ from typing import Any, Self
 
 import httpx
 
-from clickline.cube.serving import Commands
+from clickline.cube.server.cube_process import Commands
 from clickline.errors import PeerError
-from clickline.launch.suite_states import claimed
-from clickline.launch.suites import Suite
+from clickline.launch.suite import Suite
+from clickline.launch.suite_state import claimed
 from cube_processes import eventually
 from prediction_askers import MODEL
 from suite_processes import lives

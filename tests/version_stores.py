@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clickline import _native
-from clickline.publish import donefiles
-from clickline.publish.stores import open_store
+from clickline.versions import donefile
+from clickline.versions.store import open_store
 
 DIM = 4
 
@@ -35,7 +35,7 @@ class VersionStore:
 
     @property
     def last(self) -> int:
-        return donefiles.read(open_store(self.path)).last
+        return donefile.read(open_store(self.path)).last
 
     def base(self, keys: NDArray[np.uint64], *, tables: tuple[str, ...] = ("embedding",), announce: bool = True) -> int:
         return self._write(keys, np.zeros(0, np.uint64), None, tables, announce)
@@ -58,10 +58,10 @@ class VersionStore:
 
     def announce(self, version: int) -> None:
         """The donefile's line, which comes last."""
-        folder = self.path / donefiles.directory_of(version)
+        folder = self.path / donefile.directory_of(version)
         text = (folder / "manifest.json").read_bytes()
         manifest = json.loads(text)
-        donefiles.append_version(
+        donefile.append_version(
             open_store(self.path),
             version=version,
             kind=manifest["kind"],
@@ -79,7 +79,7 @@ class VersionStore:
         wrote: dict[str, dict[int, int]] | None = None,
     ) -> int:
         version = self.last + 1
-        folder = self.path / donefiles.directory_of(version)
+        folder = self.path / donefile.directory_of(version)
         folder.mkdir()
         before = self.expected.get(parent or 0, {})
         self.expected[version] = {}
@@ -134,7 +134,7 @@ class VersionStore:
         return version
 
     def _base_of(self, version: int) -> int:
-        text = (self.path / donefiles.directory_of(version) / "manifest.json").read_text(encoding="utf-8")
+        text = (self.path / donefile.directory_of(version) / "manifest.json").read_text(encoding="utf-8")
         return int(json.loads(text)["base"])
 
 

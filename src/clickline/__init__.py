@@ -10,11 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clickline.client.async_client import AsyncClient as AsyncClient
+    from clickline.client.client import Client as Client
+    from clickline.client.payloads import Prediction as Prediction
     from clickline.config import Job as Job
-    from clickline.config.reading import LoadedJob as LoadedJob
-    from clickline.config.reading import read_job as read_job
-    from clickline.data.readers import Reader as Reader
-    from clickline.data.readers import RowError as RowError
+    from clickline.config.loading.reader import LoadedJob as LoadedJob
+    from clickline.config.loading.reader import read_job as read_job
+    from clickline.data.sources.custom_reader import Reader as Reader
+    from clickline.data.sources.custom_reader import RowError as RowError
     from clickline.errors import CheckpointError as CheckpointError
     from clickline.errors import ClicklineError as ClicklineError
     from clickline.errors import DataError as DataError
@@ -22,26 +25,23 @@ if TYPE_CHECKING:
     from clickline.errors import ModelError as ModelError
     from clickline.errors import PeerError as PeerError
     from clickline.errors import VersionError as VersionError
-    from clickline.launch.clusters import train_job as train_job
+    from clickline.launch.training import train_job as train_job
     from clickline.models.base import Model as Model
-    from clickline.serve.async_clients import AsyncClient as AsyncClient
-    from clickline.serve.clients import Client as Client
-    from clickline.serve.payloads import Prediction as Prediction
     from clickline.serve.requests import RequestError as RequestError
 
     __version__: str
 
 _EXPORTS = {
     "Job": "clickline.config",
-    "LoadedJob": "clickline.config.reading",
-    "read_job": "clickline.config.reading",
+    "LoadedJob": "clickline.config.loading.reader",
+    "read_job": "clickline.config.loading.reader",
     "Model": "clickline.models.base",
-    "Reader": "clickline.data.readers",
-    "RowError": "clickline.data.readers",
-    "train_job": "clickline.launch.clusters",
-    "Client": "clickline.serve.clients",
-    "AsyncClient": "clickline.serve.async_clients",
-    "Prediction": "clickline.serve.payloads",
+    "Reader": "clickline.data.sources.custom_reader",
+    "RowError": "clickline.data.sources.custom_reader",
+    "train_job": "clickline.launch.training",
+    "Client": "clickline.client.client",
+    "AsyncClient": "clickline.client.async_client",
+    "Prediction": "clickline.client.payloads",
     "RequestError": "clickline.serve.requests",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",

@@ -127,7 +127,7 @@ class Table:
 # --- parse ---
 Bytes: TypeAlias = bytes | bytearray | memoryview  # or anything else with the buffer protocol
 ArrowList: TypeAlias = tuple[int, Bytes | None, Bytes | None]  # offset, validity, 64-bit starts
-# name, kind, offset, length, validity, starts, values, list; data/arrow.py makes them
+# name, kind, offset, length, validity, starts, values, list; data/sources/arrow.py makes them
 ArrowColumn: TypeAlias = tuple[str, str, int, int, Bytes | None, Bytes | None, Bytes | None, ArrowList | None]
 
 class Parsed:
@@ -179,7 +179,7 @@ class Parser:
 # --- requests ---
 # rows, dense, keys, offsets, how many values of columns were missing
 Asked: TypeAlias = tuple[int, NDArray[np.float32], NDArray[np.uint64], NDArray[np.int64] | None, int]
-# name, datatype, shape, data, where each row's values start; serve/inference_v2.py has it as a Tensor
+# name, datatype, shape, data, where each row's values start; serve/protocols/open_inference.py has it as a Tensor
 TensorTuple: TypeAlias = tuple[str, str, Sequence[int], Bytes | Sequence[Any], Sequence[int] | None]
 
 class Refused(ValueError):

@@ -2,7 +2,7 @@
 
 A reference is `module:Name` for something importable, or `path/file.py:Name` for a plain file. Loading runs the code
 in it, as importing does: a job is to be trusted as much as a program. A run keeps copies of such files
-(`clickline.train.own_code`), which are loaded where the file itself is not found.
+(`clickline.train.run_files.own_code`), which are loaded where the file itself is not found.
 """
 
 from __future__ import annotations

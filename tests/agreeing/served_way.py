@@ -11,11 +11,11 @@ import numpy as np
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.train.cluster.lines import Lines
-from clickline.train.cluster.network import Network, Remote
-from clickline.train.cluster.serving import ParameterServer
-from clickline.train.cluster.training import _WAYS
-from clickline.train.cluster.ways import Async
+from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.model_replica import Network, Remote
+from clickline.ps.trainer.pserver_client import Lines
+from clickline.ps.trainer.strategies.async_ import Async
+from clickline.ps.trainer.trainer import _WAYS
 
 TOKEN = b"a secret of the test"
 ROWS = 20

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from clickline.config.training import DenseOptimizer
-from clickline.ps.averages import Average
-from clickline.ps.dense import Block, Flat, block_of
-from clickline.ps.optimizers import dense_optimizer
+from clickline.train.dense_optimizer import dense_optimizer
+from clickline.train.flat_parameters import Block, Flat, block_of
+from clickline.train.weight_average import Average
 from processes import ENVIRONMENT
 
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.train.cluster.lines import Lines
-from clickline.train.cluster.network import Network, Remote
-from clickline.train.cluster.serving import ParameterServer
-from clickline.train.cluster.ways import Async, HalfAsync
+from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.model_replica import Network, Remote
+from clickline.ps.trainer.pserver_client import Lines
+from clickline.ps.trainer.strategies.async_ import Async, HalfAsync
 
 TOKEN = b"a token of these tests"
 Learned = dict[str, NDArray[np.float32]]

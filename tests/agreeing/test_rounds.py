@@ -11,9 +11,9 @@ import torch
 
 from clickline import _native
 from clickline.config.training import DenseOptimizer
-from clickline.ps.dense import Block
-from clickline.train.cluster import rounds
-from clickline.train.cluster.rounds import Rounds, share
+from clickline.ps.server import sync_rounds
+from clickline.ps.server.sync_rounds import Rounds, share
+from clickline.train.flat_parameters import Block
 from clickline.train.sparse import Gradient
 
 TRAINERS = 3  # two would not do: a + b is b + a to the last bit
@@ -52,7 +52,7 @@ def test_the_order_of_arrival_changes_no_bit() -> None:
 
 def test_merged_as_they_come_the_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above can fail: without the order of ranks there is more than one outcome."""
-    monkeypatch.setattr(rounds, "sorted", list, raising=False)
+    monkeypatch.setattr(sync_rounds, "sorted", list, raising=False)
     assert len({learned(order) for order in permutations(range(TRAINERS))}) > 1
 
 

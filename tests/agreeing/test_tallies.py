@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clickline.config.metrics import MetricSettings
-from clickline.train.cluster.tallies import Intervals, Scores
-from clickline.train.metric_set import MetricSet
-from clickline.train.metrics import measure
+from clickline.config.metric_settings import MetricSettings
+from clickline.ps.coordinator.metric_windows import Intervals, Scores
+from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.evaluation.metrics import measure
 
 
 def report(draw: np.random.Generator, steps: list[int], size: int = 20) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from clickline.data.batch import Batch
-from clickline.serve.inference_v2 import Tensor
-from clickline.serve.request_series import series_of
+from clickline.serve.metrics.request_series import series_of
+from clickline.serve.protocols.open_inference import Tensor
 from clickline.serve.requests import Answer, Question, refuse
 
 LAYOUTS = {

@@ -13,7 +13,7 @@ from predictor_double import PredictorDouble
 from typer.testing import CliRunner, Result
 
 from clickline.cli import app
-from clickline.serve.older_client import ElasticCTRAPI
+from clickline.compat.elasticctr.elasticctr_client import ElasticCTRAPI
 from processes import ENVIRONMENT
 
 

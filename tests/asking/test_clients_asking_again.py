@@ -10,8 +10,8 @@ from both_clients import Call
 from predictor_double import PredictorDouble, hang_up, refuse, wait
 
 from clickline import Client, PeerError, RequestError
-from clickline.serve import asking
-from clickline.serve.asking import LostConnection, Patience
+from clickline.client import http_requests
+from clickline.client.http_requests import LostConnection, Patience
 
 
 def predictions(double: PredictorDouble) -> int:
@@ -110,7 +110,7 @@ def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
         patience = Patience(timeout=1000, retries=10)
         all_pauses.append([patience.pause_after(refusal) for _ in range(10)])
     for number, pauses in enumerate(zip(*all_pauses, strict=True)):
-        longest = min(asking._LONGEST_PAUSE, asking._FIRST_PAUSE * 2**number)
+        longest = min(http_requests._LONGEST_PAUSE, http_requests._FIRST_PAUSE * 2**number)
         assert all(longest / 2 <= pause <= longest for pause in pauses)
         assert len(set(pauses)) > 1
 

@@ -12,9 +12,9 @@ from both_clients import Call
 from predictor_double import PredictorDouble
 
 from clickline import PeerError
-from clickline.serve.asking import address_of
-from clickline.serve.benching import measure
-from clickline.serve.load import Load
+from clickline.client.http_requests import address_of
+from clickline.client.load.http_load import Load
+from clickline.client.load.load_test import measure
 
 
 @pytest.fixture(scope="module")

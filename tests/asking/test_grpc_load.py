@@ -8,12 +8,12 @@ import pytest
 from grpc_double import AskedDouble
 
 from clickline import PeerError
-from clickline.serve.asking import address_of
-from clickline.serve.benching import measure
-from clickline.serve.configuring import Limits
-from clickline.serve.grpc_service import start_grpc
-from clickline.serve.load import Load
+from clickline.client.http_requests import address_of
+from clickline.client.load.http_load import Load
+from clickline.client.load.load_test import measure
+from clickline.serve.protocols.grpc_service import start_grpc
 from clickline.serve.requests import refuse
+from clickline.serve.serve_settings import Limits
 
 ROWS = [{"I1": number, "C1": "a"} for number in range(20)]
 

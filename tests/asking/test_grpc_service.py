@@ -18,11 +18,11 @@ from grpc_double import AskedDouble, values_of
 from tritonclient.utils import InferenceServerException
 
 from clickline import PeerError
-from clickline.serve.configuring import Limits
-from clickline.serve.grpc_service import SERVICE, start_grpc
-from clickline.serve.payloads import infer_request
-from clickline.serve.protos import open_inference_pb2 as messages
+from clickline.client.payloads import infer_request
+from clickline.serve.protocols.grpc_service import SERVICE, start_grpc
+from clickline.serve.protocols.protos import open_inference_pb2 as messages
 from clickline.serve.requests import REASONS, refuse
+from clickline.serve.serve_settings import Limits
 
 TOKEN = b"a-token-of-the-tests"
 

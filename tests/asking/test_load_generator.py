@@ -11,10 +11,10 @@ import pytest
 from predictor_double import METADATA, PredictorDouble, answer_bytes, hang_up, refuse, wait
 
 from clickline import PeerError
-from clickline.serve.asking import address_of
-from clickline.serve.benching import measure
-from clickline.serve.load import Load
-from clickline.serve.sampling import sample_rows
+from clickline.client.http_requests import address_of
+from clickline.client.load.http_load import Load
+from clickline.client.load.load_test import measure
+from clickline.client.made_up_rows import sample_rows
 from wire_peers import until
 
 ROWS = sample_rows(METADATA, 50)

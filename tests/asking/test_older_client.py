@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from predictor_double import PredictorDouble, answer_bytes
 
-from clickline.serve.older_client import ElasticCTRAPI
+from clickline.compat.elasticctr.elasticctr_client import ElasticCTRAPI
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clickline.serve.percentiles import buckets, picture, summary
+from clickline.client.load.percentiles import buckets, picture, summary
 
 
 def test_known_times_have_known_percentiles() -> None:

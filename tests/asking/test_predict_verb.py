@@ -11,8 +11,8 @@ from predictor_double import PredictorDouble, refuse
 from typer.testing import CliRunner, Result
 
 from clickline.cli import app
-from clickline.cli.asked import DEFAULT_URL, predictor_url
-from clickline.launch.suite_states import claimed, write_suite
+from clickline.cli.shared.client_options import DEFAULT_URL, predictor_url
+from clickline.launch.suite_state import claimed, write_suite
 
 Ask = Callable[..., Result]
 CRITEO = "\t".join(["1", "3", *[""] * 12, "68fd1e64", *[""] * 25])

@@ -9,7 +9,7 @@ import pytest
 from predictor_double import texts
 
 from clickline import PeerError
-from clickline.serve.payloads import binary_body, columns_of, infer_request, read_plain, read_v2, v2_body
+from clickline.client.payloads import binary_body, columns_of, infer_request, read_plain, read_v2, v2_body
 
 
 def column(*values: object, nulls: bool = False) -> tuple[str, list[int], list[object]]:

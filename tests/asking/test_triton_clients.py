@@ -13,8 +13,8 @@ import tritonclient.grpc as over_grpc
 import tritonclient.http as over_http
 
 from clickline import Client
+from clickline.client.request_rows import read_file
 from clickline.config import Job
-from clickline.serve.row_files import read_file
 from processes import small_settings, start
 
 ROWS = 16
@@ -23,9 +23,9 @@ NAMES = [*(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27))]
 
 @pytest.fixture(scope="session")
 def store(criteo: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from clickline.publish.publishing import Settings, publish
-    from clickline.publish.stores import open_store
-    from clickline.train.api import train_job
+    from clickline.publish.publisher import Settings, publish
+    from clickline.train.session import train_job
+    from clickline.versions.store import open_store
 
     directory = tmp_path_factory.mktemp("asked")
     result = train_job(Job.model_validate(small_settings(criteo, directory)))

@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from chaos.links import Links
-from clickline.cube.serving import Commands
+from clickline.cube.server.cube_process import Commands
 from clickline.errors import PeerError
-from clickline.launch.process import Spec
-from clickline.launch.suites import Suite
+from clickline.launch.suite import Suite
+from clickline.processes.process import Spec
 
 SHARDS = REPLICAS = WORKERS = 2
 CUBE_TIMEOUT, REQUEST_TIMEOUT = 1.0, 10.0

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from clickline.launch.child import live_no_longer_than_parent
+from clickline.processes.child import live_no_longer_than_parent
 
 _PIECE = 1 << 16
 

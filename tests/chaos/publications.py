@@ -22,12 +22,12 @@ from chaos.books import Books
 from chaos.linked_suite import LinkedSuite
 from chaos.questions import Questioner
 from clickline.errors import ClicklineError
-from clickline.publish import donefiles
-from clickline.publish.donefiles import directory_of
-from clickline.publish.manifests import MANIFEST, Manifest
 from clickline.publish.parity import Published
-from clickline.publish.stores import open_store
-from clickline.publish.versions import rollback
+from clickline.versions import donefile
+from clickline.versions.donefile import directory_of
+from clickline.versions.maintenance import rollback
+from clickline.versions.manifest import MANIFEST, Manifest
+from clickline.versions.store import open_store
 from model_versions import ModelVersions
 from processes import ENVIRONMENT
 
@@ -238,7 +238,7 @@ class Publications(threading.Thread):
                 self._books.count(lost_deliveries=1)
                 info = self._suite.transfer_info()
                 state = {key: info.get(key) for key in ("current_version_info", "wait_version_info", "problem", "held")}
-                wanted = donefiles.read(self._store).serving
+                wanted = donefile.read(self._store).serving
                 self._books.promise_broken(
                     "0 lost deliveries",
                     f"version {version} ({kind}) was not seen within {DELIVERY_PATIENCE:g} s; the store says "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chaos.books import Books
 from clickline import Client
-from clickline.serve.asking import LostConnection
+from clickline.client.http_requests import LostConnection
 from model_versions import ModelVersions
 
 _PAUSE = 0.02

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from chaos.faults import Fault, NotNow
-from clickline.launch.listening_sockets import VARIABLE as LISTENER
-from clickline.train.run_lock import FILE
+from clickline.net.listening_sockets import VARIABLE as LISTENER
+from clickline.train.run_files.run_lock import FILE
 from clusters import Parts, free_ports
 from processes import ENVIRONMENT
 

@@ -21,8 +21,8 @@ from chaos.publications import DamagedVersions, Publications
 from chaos.questions import Questioner
 from chaos.trainings import TrainingRun, Trainings
 from clickline.config import Job
-from clickline.launch.suite_states import claimed
-from clickline.train.api import train_job
+from clickline.launch.suite_state import claimed
+from clickline.train.session import train_job
 from clusters import Parts
 
 _LATELY = 20.0

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from clickline.config.reading import read_job
+from clickline.collective.rank_learner import RankLearner
+from clickline.collective.rank_session import train_collective
+from clickline.config.loading.reader import read_job
 from clickline.errors import ClicklineError
-from clickline.train.collective.learning import RankLearner
-from clickline.train.collective.training import train_collective
-from clickline.train.watching import Lines
+from clickline.progress import Lines
 
 
 def die_at(step: int, how: str) -> None:

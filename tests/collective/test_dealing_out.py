@@ -7,13 +7,13 @@ import json
 import numpy as np
 
 from clickline import _native
+from clickline.collective.owned_tables import shares
+from clickline.collective.rank_pieces import empty_batch, full_batches
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.ps.tables import owned_buckets
-from clickline.train.collective.owned import shares
-from clickline.train.collective.reading import empty_batch, full_batches
-from clickline.train.piece_progress import PieceProgress, Turn
+from clickline.train.monitoring.piece_progress import PieceProgress, Turn
+from clickline.train.sparse_tables import owned_buckets
 
 
 def test_every_key_has_one_owner_and_owners_have_slices():

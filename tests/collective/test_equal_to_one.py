@@ -10,9 +10,9 @@ from ranks import lines_of, run_ranks
 
 import clickline
 from clickline.config import Job
-from clickline.train import checkpoints
-from clickline.train.api import evaluate_checkpoint
-from clickline.train.inspecting import difference
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
+from clickline.train.session import evaluate_checkpoint
 from processes import small_settings, write_job
 
 pytestmark = pytest.mark.heavy
@@ -138,7 +138,7 @@ def test_the_same_bits_every_time_and_the_exact_figures(two_logs, tmp_path):
     for name in ("first", "again"):
         settings["name"] = name
         run_ranks(2, write_job(tmp_path / f"{name}.yaml", settings))[0].result  # noqa: B018  (it asserts)
-        found.append(checkpoints.find(tmp_path / "runs" / name / "checkpoints")[-1])
+        found.append(checkpoint_files.find(tmp_path / "runs" / name / "checkpoints")[-1])
     assert lines_of(tmp_path / "runs" / "first") == lines_of(tmp_path / "runs" / "again")
     assert difference(*found)["same"]
     for name in found[0].manifest["files"]:

@@ -11,10 +11,10 @@ from ranks import lines_of, run_ranks
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.train import checkpoints
-from clickline.train.api import evaluate_checkpoint
-from clickline.train.inspecting import difference
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
 from clickline.train.learner import Learner
+from clickline.train.session import evaluate_checkpoint
 from processes import small_settings, write_job
 
 pytestmark = pytest.mark.heavy
@@ -33,10 +33,10 @@ def settings_for(criteo, directory: Path, name: str, **changes: object) -> dict[
     return settings
 
 
-def loaded(checkpoint: checkpoints.Checkpoint) -> Learner:
+def loaded(checkpoint: checkpoint_files.Checkpoint) -> Learner:
     manifest = checkpoint.manifest
     learner = Learner(job=Job.model_validate(manifest["job"]), schema=Schema.from_dict(manifest["schema"]), threads=1)
-    checkpoints.load(checkpoint, tables=learner.sparse.tables)
+    checkpoint_files.load(checkpoint, tables=learner.sparse.tables)
     return learner
 
 
@@ -55,7 +55,7 @@ def test_a_rank_without_rows_takes_part_until_all_are_done(criteo, tmp_path, sta
     assert done[0].result["test"]["rows"] == 270
     lines = lines_of(tmp_path / "runs" / "uneven", kind="train")
     assert [line["rows"] for line in lines] == [400 + 270, 400, 330]
-    learner = loaded(checkpoints.find(tmp_path / "runs" / "uneven" / "checkpoints")[-1])
+    learner = loaded(checkpoint_files.find(tmp_path / "runs" / "uneven" / "checkpoints")[-1])
     table = learner.sparse.tables["embedding"]
     assert table.step == 12
     assert table.counts(table.keys())[:, 0].sum() == 1400 * len(learner.schema.slots), "every key of every row once"
@@ -71,7 +71,7 @@ def test_killed_and_resumed_equals_never_stopped(criteo, tmp_path):
     done = run_ranks(2, job, "--resume")
     assert done[0].result["rows"] == 2 * ROWS
     assert lines_of(tmp_path / "runs" / "parted") == lines_of(tmp_path / "runs" / "whole")
-    last, other = (checkpoints.find(tmp_path / "runs" / name / "checkpoints")[-1] for name in ("parted", "whole"))
+    last, other = (checkpoint_files.find(tmp_path / "runs" / name / "checkpoints")[-1] for name in ("parted", "whole"))
     assert last.step == other.step
     assert difference(last, other)["same"]
 
@@ -80,7 +80,7 @@ def test_two_ranks_stop_and_one_or_three_go_on(criteo, tmp_path):
     settings = settings_for(criteo, tmp_path, "two", train={"max_steps": 10})
     assert run_ranks(2, write_job(tmp_path / "job.yaml", settings))[0].result["rows"] == 10 * 200
     two = tmp_path / "runs" / "two"
-    saved = checkpoints.find(two / "checkpoints")[-1]
+    saved = checkpoint_files.find(two / "checkpoints")[-1]
     parts = [name for name in saved.manifest["files"] if name.startswith("table-")]
     assert all("-of-0002" in name for name in parts)
     for ranks in (1, 3):
@@ -90,7 +90,7 @@ def test_two_ranks_stop_and_one_or_three_go_on(criteo, tmp_path):
         options = ("--set", f"name={name}", "--resume")
         one_more = run_ranks(ranks, tmp_path / "job.yaml", *options, "--set", "train.max_steps=11")
         assert one_more[0].result["rows"] == 2000 + ranks * 100
-        before, after = loaded(saved), loaded(checkpoints.find(tmp_path / "runs" / name / "checkpoints")[-1])
+        before, after = loaded(saved), loaded(checkpoint_files.find(tmp_path / "runs" / name / "checkpoints")[-1])
         for table, rows in before.sparse.tables.items():
             now = after.sparse.tables[table]
             keys = rows.keys()
@@ -115,7 +115,7 @@ def test_the_best_checkpoint_is_tested_and_warms_the_next_run(criteo, tmp_path):
     done = run_ranks(2, job)
     result = done[0].result
     assert result["steps"] < 9 * 23, "stopped early"
-    best = checkpoints.read(Path(result["checkpoint"]))
+    best = checkpoint_files.read(Path(result["checkpoint"]))
     assert best.step < result["steps"]
     assert done[0].err.count("testing the best checkpoint") == 1
     assert done[1].err == "", "one rank speaks"

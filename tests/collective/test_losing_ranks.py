@@ -8,8 +8,8 @@ import time
 import pytest
 from ranks import ends, start_ranks
 
+from clickline.collective.rank import place_of
 from clickline.errors import PeerError
-from clickline.train.collective.places import place_of
 from processes import small_settings, write_job
 
 pytestmark = pytest.mark.heavy

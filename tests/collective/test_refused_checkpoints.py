@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clickline.config import Job
-from clickline.train.api import train_job
+from clickline.train.session import train_job
 from processes import run, small_settings, write_job
 from sharing import made_once
 

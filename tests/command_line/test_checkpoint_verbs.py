@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from clickline.cli import app
 from clickline.config import Job
-from clickline.publish.trained import open_trained
-from clickline.train.api import train_job
+from clickline.publish.checkpoint_source import open_trained
+from clickline.train.session import train_job
 from processes import small_settings
 from sharing import made_once
 

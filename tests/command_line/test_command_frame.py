@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import clickline
 from clickline import errors
 from clickline.cli import EXIT_CODES, app
-from clickline.cli.output import AsJson, ReportingGroup
 from clickline.cli.reference import page
+from clickline.cli.shared.output import AsJson, ReportingGroup
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 runner = CliRunner()

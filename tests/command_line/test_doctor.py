@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from clickline.cli import app
-from clickline.cli import doctor as doctor_verb
-from clickline.cli.machine import inspect
+from clickline.cli.shared.machine import inspect
+from clickline.cli.verbs.suite import doctor as doctor_verb
 
-doctor = sys.modules["clickline.cli.doctor"]
+doctor = sys.modules["clickline.cli.verbs.suite.doctor"]
 runner = CliRunner()
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -105,7 +105,7 @@ def test_a_machine_that_tells_nothing_is_no_error(tmp_path: Path, monkeypatch: p
     unknown = inspect(proc=tmp_path, cgroup=tmp_path)
     assert unknown.cpu
     assert (unknown.features, unknown.memory_bytes, unknown.usable_memory_bytes) == ([], None, None)
-    monkeypatch.setattr("clickline.cli.machine.inspect", lambda: unknown)
+    monkeypatch.setattr("clickline.cli.shared.machine.inspect", lambda: unknown)
     result = runner.invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert "unknown" in result.stdout

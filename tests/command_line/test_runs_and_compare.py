@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 from clickline.cli import app
 from clickline.config import Job
-from clickline.durable import replace_json
-from clickline.train.api import train_job
+from clickline.files.atomic import replace_json
+from clickline.train.session import train_job
 from processes import small_settings, write_job
 from sharing import made_once
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from clickline.data.synthetic import write_criteo, write_movielens, write_slots
-from clickline.data.synthetic.criteo import CriteoLog
-from clickline.data.synthetic.movielens import MovieLensLog
-from clickline.data.synthetic.slots import SlotLog
-from clickline.data.synthetic.writing import Log
+from clickline.data.synthetic.criteo_log import CriteoLog
+from clickline.data.synthetic.log_writer import Log
+from clickline.data.synthetic.movielens_log import MovieLensLog
+from clickline.data.synthetic.slot_log import SlotLog
 
 
 @dataclass(frozen=True)

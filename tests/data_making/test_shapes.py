@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from clickline.data.synthetic import CriteoRows, criteo_rows, movielens
-from clickline.data.synthetic.criteo import CriteoLog
+from clickline.data.synthetic import CriteoRows, criteo_rows, movielens_log
+from clickline.data.synthetic.criteo_log import CriteoLog
 from clickline.data.synthetic.criteo_shape import ABSENCES, CATEGORIES, INTEGERS
-from clickline.data.synthetic.slots import SLOTS, SlotLog
+from clickline.data.synthetic.slot_log import SLOTS, SlotLog
 
 ROWS = 40_000
 
@@ -78,8 +78,8 @@ def test_criteo_vocabularies_add_up(ids: int) -> None:
 
 
 def test_movielens_histories_are_what_was_liked_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(movielens, "HISTORY", 6)  # so that some are longer
-    log = movielens.MovieLensLog(rows=10_000, seed=2)
+    monkeypatch.setattr(movielens_log, "HISTORY", 6)  # so that some are longer
+    log = movielens_log.MovieLensLog(rows=10_000, seed=2)
     liked: dict[str, list[str]] = {}
     clock, longest = 0, 0
     for number in range(2):

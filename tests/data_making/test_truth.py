@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from clickline.data.synthetic import criteo_rows, write_criteo
-from clickline.data.synthetic.truth import PARTS, Score
-from clickline.train.metrics import auc
+from clickline.data.synthetic.best_score import PARTS, Score
+from clickline.train.evaluation.metrics import auc
 
 ROWS, TEST = 20_000, 5000
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from clickline.data.synthetic import write_criteo
-from clickline.data.synthetic.writing import write
+from clickline.data.synthetic.log_writer import write
 from clickline.errors import DataError
 
 ROWS = 20_000  # three blocks, the last one not full

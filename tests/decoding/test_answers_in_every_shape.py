@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from request_bodies import schema_of
 
-from clickline.serve import inference_v2, older_shapes, plain
-from clickline.serve.inference_v2 import decode, encode, model_metadata
-from clickline.serve.messages import error_response
-from clickline.serve.reading import sticky_key
+from clickline.serve.http.http_messages import error_response
+from clickline.serve.predictor.feature_reader import sticky_key
+from clickline.serve.protocols import elasticctr_shapes, json_rows, open_inference
+from clickline.serve.protocols.open_inference import decode, encode, model_metadata
 from clickline.serve.requests import Answer, refuse
 
 P = np.array([[0.1], [0.75], [1e-7]], np.float32)
@@ -26,13 +26,13 @@ def asking(**more):
 
 
 def test_plain_predictions_are_exact_in_few_digits():
-    body = plain.encode(ANSWER, missing=3)
+    body = json_rows.encode(ANSWER, missing=3)
     assert body == b'{"predictions":[0.1,0.75,1e-07],"version":12,"model":"ctr","missing":3}'
     assert (np.array(json.loads(body)["predictions"], np.float32) == P[:, 0]).all()
 
 
 def test_plain_predictions_of_several_labels_and_of_a_variant():
-    body = json.loads(plain.encode(TWO))
+    body = json.loads(json_rows.encode(TWO))
     assert body["variant"] == "b"
     assert body["predictions"][1] == {"click": 0.5, "buy": 0.75}
 
@@ -80,26 +80,26 @@ def test_infer_answers_are_binary_if_asked_for(more, binary):
 
 
 def test_elastic_answers():
-    body = json.loads(older_shapes.encode_elastic(ANSWER))
+    body = json.loads(elasticctr_shapes.encode_elastic(ANSWER))
     assert (body["err_code"], body["err_msg"]) == (0, "")
     assert [p["prob0"] + p["prob1"] for p in body["predictions"]] == [1.0] * 3
     assert body["predictions"][1] == {"prob0": 0.25, "prob1": 0.75}
-    failed = json.loads(older_shapes.encode_elastic_error(refuse("malformed", "Sample size invalid.")))
+    failed = json.loads(elasticctr_shapes.encode_elastic_error(refuse("malformed", "Sample size invalid.")))
     assert failed == {"predictions": [], "err_code": -1, "err_msg": "Sample size invalid."}
-    failed = json.loads(older_shapes.encode_elastic_error(refuse("rows_unavailable", "no replica")))
+    failed = json.loads(elasticctr_shapes.encode_elastic_error(refuse("rows_unavailable", "no replica")))
     assert failed["err_msg"] == "Query cube for embeddings error"
 
 
 def test_general_answers():
-    body = json.loads(older_shapes.encode_general(TWO, log_id=older_shapes.log_id_of(b'{"log_id": 77}')))
+    body = json.loads(elasticctr_shapes.encode_general(TWO, log_id=elasticctr_shapes.log_id_of(b'{"log_id": 77}')))
     tensor = body["outputs"][0]["tensor"][0]
     assert tensor["float_data"] == [0.1, 0.25, 0.5, 0.75]
     assert (tensor["shape"], tensor["elem_type"], tensor["alias_name"]) == ([2, 2], 1, "probability")
     assert (body["err_no"], body["log_id"], body["tag"], body["version"]) == (0, 77, "b", 3)
     assert body["outputs"][0]["engine_name"] == "shop"
-    failed = json.loads(older_shapes.encode_general_error(refuse("too_large", "too much"), log_id=5))
+    failed = json.loads(elasticctr_shapes.encode_general_error(refuse("too_large", "too much"), log_id=5))
     assert (failed["err_no"], failed["err_msg"], failed["log_id"], failed["outputs"]) == (413, "too much", 5, [])
-    assert [older_shapes.log_id_of(body) for body in (b"{}", b'{"log_id": "x"}', b'{"log_id": -1}')] == [0, 0, 0]
+    assert [elasticctr_shapes.log_id_of(body) for body in (b"{}", b'{"log_id": "x"}', b'{"log_id": -1}')] == [0, 0, 0]
 
 
 def test_errors_say_what_and_why():
@@ -129,4 +129,4 @@ def test_metadata_names_each_column_once():
         {"name": "v", "datatype": "FP32", "shape": [-1, 3]},
     ]
     assert told["outputs"][0]["shape"] == [-1, 2]
-    assert inference_v2.server_metadata()["extensions"] == ["binary_tensor_data"]
+    assert open_inference.server_metadata()["extensions"] == ["binary_tensor_data"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from request_bodies import body_of, infer_body, schema_of
 
-from clickline.serve.inference_v2 import Tensor, decode
-from clickline.serve.reading import FeatureReader
+from clickline.serve.predictor.feature_reader import FeatureReader
+from clickline.serve.protocols.open_inference import Tensor, decode
 from clickline.serve.requests import RequestError
 
 SCHEMA = schema_of(

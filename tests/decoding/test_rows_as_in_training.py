@@ -25,10 +25,10 @@ from request_bodies import (
 )
 
 from clickline._native import feature_key
-from clickline.data.arrow import parse_table
 from clickline.data.schema import INTEGERS
-from clickline.serve.inference_v2 import Tensor, decode
-from clickline.serve.reading import FeatureReader
+from clickline.data.sources.arrow import parse_table
+from clickline.serve.predictor.feature_reader import FeatureReader
+from clickline.serve.protocols.open_inference import Tensor, decode
 from clickline.serve.requests import RequestError
 
 CRITEO = schema_of("criteo")

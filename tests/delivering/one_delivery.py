@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from clickline.cube.agent_process import AgentProcess
-from clickline.cube.agents import AgentPlace
-from clickline.cube.builds import TransferPlan
+from clickline.cube.agent.agent import AgentPlace
+from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.client import Cube
-from clickline.cube.instances import Replica
-from clickline.cube.serving import CubePlace, CubeProcess
-from clickline.cube.sources import PublishedSource
-from clickline.cube.transfer_process import TransferPlace, TransferProcess
-from clickline.publish.stores import open_store
+from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.transfer.builds import TransferPlan
+from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
+from clickline.cube.transfer.version_source import PublishedSource
+from clickline.versions.store import open_store
 from cube_processes import eventually
 from version_stores import VersionStore, keys_from, rows_of
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import httpx
 
-from clickline.cube.agent_process import AgentProcess
-from clickline.cube.agents import AgentPlace
-from clickline.cube.building import Build, build
+from clickline.cube.agent.agent import AgentPlace
+from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.client import Cube
-from clickline.cube.serving import CubePlace, CubeProcess
-from clickline.cube.sources import PublishedSource
-from clickline.publish.fileserver import FileServer
-from clickline.publish.stores import open_store
+from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.transfer.builder import Build, build
+from clickline.cube.transfer.version_source import PublishedSource
+from clickline.fileserver.file_server import FileServer
+from clickline.versions.store import open_store
 from version_stores import VersionStore
 
 TOKEN = b"a token of these tests"

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickline import _native, failpoints
-from clickline.cube.building import build, find_build
-from clickline.cube.shardfiles import read_shard, write_tar
-from clickline.cube.sources import PublishedSource
+from clickline import _native
+from clickline.cube.shard_files import read_shard, write_tar
+from clickline.cube.transfer.builder import build, find_build
+from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
-from clickline.publish.stores import open_store
+from clickline.files import failpoints
+from clickline.versions.store import open_store
 from processes import ENVIRONMENT, run, start
 from version_stores import VersionStore, keys_from, rows_of
 

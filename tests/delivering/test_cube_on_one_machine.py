@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clickline.cube.client import Cube
-from clickline.launch.cubes import LocalCube
+from clickline.launch.local_cube import LocalCube
 from version_stores import VersionStore, keys_from, rows_of
 
 pytestmark = pytest.mark.heavy

@@ -9,9 +9,9 @@ import pytest
 from one_delivery import OneDelivery
 
 from bit_flips import flip_bit
-from clickline.cube.driving import Driver
-from clickline.cube.instances import Instance, Replica
-from clickline.digests import file_sha256
+from clickline.cube.transfer.instance import Instance, Replica
+from clickline.cube.transfer.reconciler import Driver
+from clickline.files.digests import file_sha256
 from cube_processes import eventually
 from version_stores import keys_from
 

@@ -76,8 +76,8 @@ def test_rollback_needs_no_download(cube: CubeProcesses, record_property: Note) 
 
 
 def test_a_rollback_in_the_donefile_is_followed(cube: CubeProcesses, record_property: Note) -> None:
-    from clickline.publish.stores import open_store
-    from clickline.publish.versions import rollback
+    from clickline.versions.maintenance import rollback
+    from clickline.versions.store import open_store
 
     before = cube.store.last
     version = cube.store.base(keys_from(1, 200))

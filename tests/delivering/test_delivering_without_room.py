@@ -10,11 +10,12 @@ from one_delivery import OneDelivery
 from one_shard import OneShard
 from test_versions_on_a_server import read
 
-from clickline.cube import compacting, downloading
-from clickline.cube.building import build, find_build
-from clickline.cube.sources import PublishedSource
+from clickline.cube.agent import download
+from clickline.cube.server import compaction
+from clickline.cube.transfer.builder import build, find_build
+from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
-from clickline.publish.stores import open_store
+from clickline.versions.store import open_store
 from cube_processes import eventually
 from small_disks import SmallDisk, small_disk
 from version_stores import VersionStore, keys_from
@@ -48,7 +49,7 @@ def test_the_builder(disk: SmallDisk, store: VersionStore, tmp_path: Path) -> No
 def test_an_agent_whose_download_finds_no_room_on_the_way(
     disk: SmallDisk, tmp_path: Path, store: VersionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloading, "_SPARE", -SIZE)  # somebody else takes the room after it was looked at
+    monkeypatch.setattr(download, "_SPARE", -SIZE)  # somebody else takes the room after it was looked at
     shard = OneShard(tmp_path, store, deploy=disk.path / "deploy")
     try:
         version = store.base(keys_from(1, 20_000))
@@ -86,7 +87,7 @@ def test_merging_is_tried_again_until_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(compacting, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(compaction, "_FIRST_PAUSE", 0.05)
     shard = OneShard(tmp_path, store, deploy=disk.path / "deploy")
     try:
         shard.deliver(store.base(keys_from(1, 30_000)))

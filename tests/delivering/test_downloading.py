@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clickline.cube.downloading import Expected, Limits, download, web_client
+from clickline.cube.agent.download import Expected, Limits, download, web_client
 from clickline.errors import PeerError, VersionError
-from clickline.publish.fileserver import FileServer
+from clickline.fileserver.file_server import FileServer
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -91,7 +91,7 @@ def test_no_room_is_refused_at_once(
     class Usage:
         free = 1 << 20
 
-    monkeypatch.setattr("clickline.cube.downloading.shutil.disk_usage", lambda _: Usage)
+    monkeypatch.setattr("clickline.cube.agent.download.shutil.disk_usage", lambda _: Usage)
     with pytest.raises(VersionError, match="has room for 0"):
         download(client, url, tmp_path / "a.part", expected=SHA)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from test_killed_at_every_step import POINTS, WHO
 
 import clickline
-from clickline import failpoints
+from clickline.files import failpoints
 
 REACHED = re.compile(r"""\breach\(\s*(f?["'][^"']*["']|[^)]*)""")
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_shard import OneShard
 
-from clickline.cube.gateway import Control
-from clickline.cube.seeking import Tally, seek
-from clickline.cube.shardfiles import read_shard
+from clickline.cube.server.gateway import Control
+from clickline.cube.server.seek import Tally, seek
+from clickline.cube.shard_files import read_shard
 from clickline.errors import VersionError
 from version_stores import keys_from
 

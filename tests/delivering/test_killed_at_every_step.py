@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline import failpoints
+from clickline.files import failpoints
 from cube_processes import CubeProcesses, Reader, eventually, two_by_two
 from version_stores import keys_from
 

@@ -11,9 +11,9 @@ import pytest
 from one_shard import NAME, OneShard
 
 from clickline import _native
-from clickline.cube.building import RowFile, Rows, build
-from clickline.cube.seeking import LARGEST_ANSWER
-from clickline.digests import file_sha256
+from clickline.cube.server.seek import LARGEST_ANSWER
+from clickline.cube.transfer.builder import RowFile, Rows, build
+from clickline.files.digests import file_sha256
 
 COUNT = 1200
 KEYS = np.random.default_rng(5).choice(np.arange(1, 1 << 40, 1 << 20, dtype=np.uint64), COUNT, replace=False)

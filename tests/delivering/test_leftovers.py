@@ -11,10 +11,10 @@ import pytest
 from one_shard import TOKEN, OneShard
 from test_versions_on_a_server import read
 
-from clickline.cube.agents import Agent, AgentPlace
-from clickline.cube.building import clean
-from clickline.cube.compacting import compact
-from clickline.leftovers import abandoned, being_written
+from clickline.cube.agent.agent import Agent, AgentPlace
+from clickline.cube.server.compaction import compact
+from clickline.cube.transfer.builder import clean
+from clickline.files.leftovers import abandoned, being_written
 from version_stores import keys_from
 from wire_peers import until
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickline.cube.building import build
-from clickline.cube.older_sources import EitherSource
-from clickline.cube.shardfiles import read_shard
+from clickline.compat.cube import cube_donefiles
+from clickline.compat.cube.product_source import EitherSource
+from clickline.compat.cube.sequence_files import writing
+from clickline.cube.shard_files import read_shard
+from clickline.cube.transfer.builder import build
 from clickline.errors import VersionError
-from clickline.publish.older import donefiles
-from clickline.publish.older.sequence_files import writing
 
 
 def product(directory: Path, name: str, rows: dict[int, bytes]) -> str:
@@ -36,9 +36,9 @@ def values(tar: Path, keys: list[int]) -> list[bytes | None]:
 def test_base_and_patch(tmp_path: Path) -> None:
     donefile = str(tmp_path / "donefile")
     same = {key: bytes([key]) * 8 for key in range(1, 50)}
-    donefiles.append(donefile, "base", id=100, input=product(tmp_path, "b", same))
+    cube_donefiles.append(donefile, "base", id=100, input=product(tmp_path, "b", same))
     other = {3: b"x" * 8, 60: b"y" * 8}
-    donefiles.append(donefile, "patch", id=101, key=100, input=product(tmp_path, "p", other))
+    cube_donefiles.append(donefile, "patch", id=101, key=100, input=product(tmp_path, "p", other))
     source = EitherSource(donefile, table="d")
     chain = source.chain()
     builds = [build(source.rows(one, scratch=tmp_path), out=tmp_path / "out", name="d", shards=1) for one in chain]
@@ -55,7 +55,7 @@ def test_values_of_any_size_and_keys_that_come_again(tmp_path: Path) -> None:
     with writing(folder / "part-0") as file:
         for key, value in ((7, b"first"), (8, b"e" * 5000), (7, b"the last one")):
             file.append(np.array([key], np.uint64), np.frombuffer(value, np.uint8)[None, :])
-    donefiles.append(str(tmp_path), "base", id=5, input=str(folder))
+    cube_donefiles.append(str(tmp_path), "base", id=5, input=str(folder))
     source = EitherSource(str(tmp_path), table="d")
     made = build(source.rows(source.chain()[0], scratch=tmp_path / "s"), out=tmp_path / "out", name="d", shards=1)
     assert values(made.path / "d_part0.tar", [7, 8]) == [b"the last one", b"e" * 5000]
@@ -65,7 +65,7 @@ def test_values_of_any_size_and_keys_that_come_again(tmp_path: Path) -> None:
 def test_a_bad_file_fails_loudly(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "part-0").write_bytes(content)
-    donefiles.append(str(tmp_path), "base", id=5, input=str(tmp_path / "b"))
+    cube_donefiles.append(str(tmp_path), "base", id=5, input=str(tmp_path / "b"))
     source = EitherSource(str(tmp_path), table="d")
     with pytest.raises(VersionError):
         source.rows(source.chain()[0], scratch=tmp_path / "s")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clickline.cube.directory_lock import DirectoryLock
 from clickline.errors import PeerError
+from clickline.files.directory_lock import DirectoryLock
 from cube_processes import CubeProcesses, eventually
 from version_stores import VersionStore, keys_from
 
@@ -29,7 +29,7 @@ def test_the_second_is_told_who_is_there_and_a_later_one_may_have_it(tmp_path: P
 
 def test_who_was_killed_holds_nothing(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib, time\nfrom clickline.cube.directory_lock import DirectoryLock\n"
+        "import sys, pathlib, time\nfrom clickline.files.directory_lock import DirectoryLock\n"
         "lock = DirectoryLock(pathlib.Path(sys.argv[1]), 'agent')\nprint('held', flush=True)\ntime.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:

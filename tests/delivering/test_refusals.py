@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from clickline.cube.builds import TransferPlan
-from clickline.cube.instances import Replica
-from clickline.cube.sources import PublishedSource
-from clickline.cube.transferring import Transfer
-from clickline.cube.webserving import WebServer
+from clickline.cube.transfer.builds import TransferPlan
+from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.transfer import Transfer
+from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
-from clickline.publish import versions
-from clickline.publish.stores import open_store
+from clickline.net.web_server import WebServer
+from clickline.versions import maintenance
+from clickline.versions.store import open_store
 from version_stores import VersionStore, keys_from
 from wire_peers import until
 
@@ -168,7 +168,7 @@ def test_going_back_from_a_version_that_the_store_went_back_to_is_not_undone(
     for _ in range(2):
         version = store.base(keys_from(1, 10))
         until(lambda: in_service(transfer) == version)  # noqa: B023
-    versions.rollback(open_store(store.path), 1)
+    maintenance.rollback(open_store(store.path), 1)
     until(lambda: in_service(transfer) == 1)
     assert transfer.rollback()["version"] == 2
     assert transfer.ledger.held == 1

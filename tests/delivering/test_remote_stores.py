@@ -7,8 +7,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from clickline.cube.building import build
-from clickline.cube.older_sources import EitherSource
+from clickline.compat.cube.product_source import EitherSource
+from clickline.cube.transfer.builder import build
 from clickline.errors import VersionError
 from version_stores import VersionStore, keys_from
 

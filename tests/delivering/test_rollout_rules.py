@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from clickline.cube.deployments import Deployment, Ledger
-from clickline.cube.instances import Instance, Replica
-from clickline.cube.older_sources import chain_of
-from clickline.cube.rollouts import Answer, judge
-from clickline.cube.sources import Step
-from clickline.cube.transfer_settings import plan_of, read_transfer
+from clickline.compat.cube.cube_donefiles import Product
+from clickline.compat.cube.product_source import chain_of
+from clickline.cube.transfer.instance import Instance, Replica
+from clickline.cube.transfer.ledger import Deployment, Ledger
+from clickline.cube.transfer.rollout_rule import Answer, judge
+from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
+from clickline.cube.transfer.version_source import Step
 from clickline.errors import JobError, VersionError
-from clickline.publish.older.donefiles import Product
 
 NOW = 1000.0
 

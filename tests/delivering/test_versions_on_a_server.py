@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from one_shard import OneShard
 
-from clickline.cube.compacting import compact, is_due
-from clickline.cube.shardfiles import read_shard
+from clickline.cube.server.compaction import compact, is_due
+from clickline.cube.shard_files import read_shard
 from clickline.errors import VersionError
 from version_stores import VersionStore, keys_from, rows_of
 from wire_peers import until

@@ -9,7 +9,7 @@ import sys
 
 def switch_off(what: str) -> None:
     if what == "pause":  # cuts are taken while trainers go on
-        from clickline.train.cluster.affairs import Affairs
+        from clickline.ps.coordinator.state import Affairs
 
         Affairs.all_still = lambda self: not self._dead
         Affairs.pause = lambda self: None
@@ -23,7 +23,7 @@ def switch_off(what: str) -> None:
 
         _native.WireServer = forgetful
     elif what == "round":  # a server that has gone back dies before it knows who takes part in the next step
-        from clickline.train.cluster.serving import ParameterServer
+        from clickline.ps.server.server import ParameterServer
 
         begin = ParameterServer._do_round
 

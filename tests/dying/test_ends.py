@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline.train.run_lock import FILE, RunLock
+from clickline.train.run_files.run_lock import FILE, RunLock
 from clusters import settings_for, until
 from gated import gated_settings, write_gated
 

@@ -9,12 +9,12 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.schema import Schema
+from clickline.ps.coordinator.pserver_admin import Orders
+from clickline.ps.coordinator.record import StandingFile
 from clickline.ps.messages import pack
-from clickline.train import checkpoints
-from clickline.train.cluster.orders import Orders
-from clickline.train.cluster.serving import ParameterServer
-from clickline.train.cluster.standing import StandingFile
-from clickline.train.run_lock import RunLock
+from clickline.ps.server.server import ParameterServer
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.run_files.run_lock import RunLock
 from processes import small_settings
 
 COUNTS = (1, 2, 3, 5)
@@ -123,8 +123,8 @@ def test_a_server_that_took_all_buckets_is_noticed(serve, tmp_path, monkeypatch)
     learn(servers)
     facts = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
     saved = orders.save(tmp_path / "checkpoints", facts=facts, buffers={})
-    chosen = checkpoints.load_tables
-    monkeypatch.setattr(checkpoints, "load_tables", lambda found, tables, **_: chosen(found, tables))
+    chosen = checkpoint_files.load_tables
+    monkeypatch.setattr(checkpoint_files, "load_tables", lambda found, tables, **_: chosen(found, tables))
     others, _ = serve(3, saved.path)
     with pytest.raises(AssertionError, match="a row is at two servers"):
         rows(others)

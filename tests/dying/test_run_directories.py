@@ -9,8 +9,8 @@ import signal
 import pytest
 
 from clickline.errors import PeerError
-from clickline.train import checkpoints
-from clickline.train.run_lock import FILE, RunLock
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.run_files.run_lock import FILE, RunLock
 from clusters import PATIENCE, free_ports, settings_for, until
 from proxy import Chances, UnreliableProxy
 
@@ -105,7 +105,7 @@ def test_a_torn_standing_means_going_back_to_the_newest_checkpoint(criteo, tmp_p
 def test_a_damaged_checkpoint_is_refused_and_the_sound_one_before_it_is_named(criteo, tmp_path, launch):
     changes = {"checkpoint": {"every_steps": 30}, "cluster": SMALLEST}
     launch(settings_for(criteo, tmp_path, "rotten", **changes), rows=4500).ends()
-    *_, before, newest = checkpoints.find(tmp_path / "runs" / "rotten" / "checkpoints")
+    *_, before, newest = checkpoint_files.find(tmp_path / "runs" / "rotten" / "checkpoints")
     dense = newest.path / "dense.safetensors"
     content = bytearray(dense.read_bytes())
     content[-9] ^= 64

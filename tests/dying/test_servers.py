@@ -11,8 +11,8 @@ import pytest
 
 from clickline._native import Lane
 from clickline.ps.messages import pack, unpack
-from clickline.train.api import evaluate_checkpoint
-from clickline.train.checkpoints import Checkpoint, dense_tensors
+from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
+from clickline.train.session import evaluate_checkpoint
 from clusters import Run, settings_for
 
 pytestmark = pytest.mark.heavy

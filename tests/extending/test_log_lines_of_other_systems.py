@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
-from clickline.train.api import train_job
+from clickline.train.session import train_job
 
 PAGE = (Path(__file__).parents[2] / "docs" / "older-formats.md").read_text(encoding="utf-8")
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clickline.data.pipeline import Dataset
-from clickline.publish.stores import open_store
-from clickline.publish.trained import open_trained
-from clickline.publish.versions import difference, show
+from clickline.data.dataset import Dataset
+from clickline.publish.checkpoint_source import open_trained
+from clickline.versions.maintenance import difference, show
+from clickline.versions.store import open_store
 from pages import Reader, shell_blocks
 
 

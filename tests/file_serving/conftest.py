@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clickline.publish.fileserver import FileServer
+from clickline.fileserver.file_server import FileServer
 
 TOKEN = "a token for tests only"  # noqa: S105
 

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from clickline.errors import DataError, JobError, PeerError
-from clickline.publish.fileserver import FileServer
+from clickline.fileserver.file_server import FileServer
 
 FEATURE = bytes(range(256)) * 16
 PATH = "/data/20261116/feature"

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clickline.publish.fileserver import FileServer
-from clickline.publish.serving_files import NotServed, Root
-from clickline.publish.serving_ranges import NoSuchRange, range_applies, unchanged, wanted
+from clickline.fileserver.file_server import FileServer
+from clickline.fileserver.ranges import NoSuchRange, range_applies, unchanged, wanted
+from clickline.fileserver.served_directory import NotServed, Root
 from fuzz_budget import budgeted, examples
 
 

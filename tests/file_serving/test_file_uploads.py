@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from clickline.publish.fileserver import FileServer
-from clickline.publish.serving_files import Root
-from clickline.publish.uploads import Upload
+from clickline.fileserver.file_server import FileServer
+from clickline.fileserver.served_directory import Root
+from clickline.fileserver.uploads import Upload
 
 Authorised = dict[str, str]
 

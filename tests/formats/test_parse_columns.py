@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from clickline._native import feature_key
 from clickline.config.data import Data
 from clickline.config.features import Features
-from clickline.data.arrow import parse_table
 from clickline.data.schema import Schema
+from clickline.data.sources.arrow import parse_table
 from clickline.errors import DataError
 
 

@@ -16,20 +16,20 @@ import pytest
 from fuzz_services import NAME, TOKEN
 
 from clickline import _native
-from clickline.cube import agents
-from clickline.cube.agents import Agent, AgentPlace
-from clickline.cube.building import find_build, meta_of
-from clickline.cube.instances import Replica
-from clickline.cube.older_sources import EitherSource, chain_of
-from clickline.cube.shardfiles import part_name, read_shard
-from clickline.cube.shelves import Shelf
-from clickline.cube.transfer_api import Telling
-from clickline.cube.transfer_settings import plan_of, read_transfer
-from clickline.cube.transferring import Transfer, TransferPlan
+from clickline.compat.cube import cube_donefiles as older
+from clickline.compat.cube.cube_conf import read_cube_conf
+from clickline.compat.cube.product_source import EitherSource, chain_of
+from clickline.cube.agent import agent
+from clickline.cube.agent.agent import Agent, AgentPlace
+from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.shard_files import part_name, read_shard
+from clickline.cube.transfer.builder import find_build, meta_of
+from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.transfer import Transfer, TransferPlan
+from clickline.cube.transfer.transfer_api import Telling
+from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
 from clickline.errors import ClicklineError, DataError, JobError, VersionError
-from clickline.publish import donefiles, manifests
-from clickline.publish.older import donefiles as older
-from clickline.publish.older.cube_conf import read_cube_conf
+from clickline.versions import donefile, manifest
 
 ASKED = np.arange(60, dtype=np.uint64)
 
@@ -67,17 +67,17 @@ class Readers:
 
     def manifest(self, data: bytes) -> bool:
         try:
-            found = manifests.parse(data, where="here")
+            found = manifest.parse(data, where="here")
         except VersionError:
             return False
         names = [found.network, found.sample, *found.files, *(f for t in found.tables.values() for f in t.files)]
         assert not [name for name in [*names, *found.tables] if "/" in name or name.startswith(".")]
-        assert manifests.parse(found.encoded(), where="again") == found
+        assert manifest.parse(found.encoded(), where="again") == found
         return True
 
     def versions(self, data: bytes) -> bool:
         try:
-            found = donefiles.parse(data)
+            found = donefile.parse(data)
             for version in found.entries:
                 chain = found.chain(version, where="here")
                 assert chain[-1].version == version
@@ -190,7 +190,7 @@ class Readers:
 def _agent(place: AgentPlace) -> Agent:
     """Without the client for downloads, which takes long to make."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agents, "web_client", lambda: None)
+        patch.setattr(agent, "web_client", lambda: None)
         return Agent(place)
 
 

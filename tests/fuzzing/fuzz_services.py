@@ -13,20 +13,20 @@ from fuzz_asgi import ask
 from starlette.types import ASGIApp
 
 from clickline import _native
-from clickline.cube.agent_process import agent_app
-from clickline.cube.agents import Agent, AgentPlace
-from clickline.cube.building import RowFile, Rows, build
-from clickline.cube.deployments import Deployment
-from clickline.cube.gateway import gateway
-from clickline.cube.instances import Replica
-from clickline.cube.older_sources import EitherSource
-from clickline.cube.serving import CubePlace, CubeProcess
-from clickline.cube.sources import Step
-from clickline.cube.transfer_api import transfer_app
-from clickline.cube.transferring import Transfer, TransferPlan
-from clickline.cube.webserving import Guard
-from clickline.digests import file_sha256
-from clickline.publish.fileserver import FileServer
+from clickline.compat.cube.product_source import EitherSource
+from clickline.cube.agent.agent import Agent, AgentPlace
+from clickline.cube.agent.agent_process import agent_app
+from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.server.gateway import gateway
+from clickline.cube.transfer.builder import RowFile, Rows, build
+from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.ledger import Deployment
+from clickline.cube.transfer.transfer import Transfer, TransferPlan
+from clickline.cube.transfer.transfer_api import transfer_app
+from clickline.cube.transfer.version_source import Step
+from clickline.files.digests import file_sha256
+from clickline.fileserver.file_server import FileServer
+from clickline.net.web_server import Guard
 
 TOKEN = b"a token for tests only"
 NAME = "ctr"

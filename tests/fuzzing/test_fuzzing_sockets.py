@@ -21,10 +21,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from clickline.cube.webserving import WebServer, json_object
-from clickline.publish.fileserver import FileServer
-from clickline.publish.http_connections import HttpLimits
-from clickline.publish.serving_http import HttpServer
+from clickline.fileserver.file_server import FileServer
+from clickline.net.http_connections import HttpLimits
+from clickline.net.http_server import HttpServer
+from clickline.net.web_server import WebServer, json_object
 from fuzz_budget import budgeted, judged
 from wire_peers import until
 
@@ -144,7 +144,7 @@ FULL = b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 def test_a_connection_that_says_no_more_ends(
     impatient: dict[str, HttpServer], name: str, said: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clickline.cube.webserving.BODY_SECONDS", 0.5)
+    monkeypatch.setattr("clickline.net.web_server.BODY_SECONDS", 0.5)
     with connected(impatient[name]) as client:
         for part in said:
             client.sendall(part)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from downloads import AVAZU_COLUMNS, avazu_lines, left
 
-from clickline.config.reading import read_job
-from clickline.data.importing import import_avazu
-from clickline.data.pipeline import Dataset
+from clickline.config.loading.reader import read_job
+from clickline.data.dataset import Dataset
+from clickline.data.importers import import_avazu
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from downloads import criteo_lines, left, tar_gz
 
-from clickline.config.reading import read_job
-from clickline.data.importing import import_criteo
-from clickline.data.pipeline import Dataset
+from clickline.config.loading.reader import read_job
+from clickline.data.dataset import Dataset
+from clickline.data.importers import import_criteo
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 

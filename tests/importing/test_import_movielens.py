@@ -12,10 +12,10 @@ from downloads import MOVIES, USERS, left, movielens_zip, ratings_text
 
 from clickline import train_job
 from clickline._native import feature_key
-from clickline.config.reading import read_job
-from clickline.data.importing import import_movielens
-from clickline.data.importing.movielens import HISTORY
-from clickline.data.pipeline import Dataset
+from clickline.config.loading.reader import read_job
+from clickline.data.dataset import Dataset
+from clickline.data.importers import import_movielens
+from clickline.data.importers.movielens import HISTORY
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 
@@ -155,7 +155,7 @@ def test_other_files_are_refused_with_what_was_expected(tmp_path):
 
 
 def test_a_huge_member_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("clickline.data.importing.movielens_files._MAX_BYTES", 1000)
+    monkeypatch.setattr("clickline.data.importers.movielens_files._MAX_BYTES", 1000)
     with pytest.raises(DataError, match=r"movies.dat.*is larger than"):
         import_movielens(str(movielens_zip(tmp_path / "a.zip", RATINGS)), tmp_path / "out")
     assert left(tmp_path) == ["a.zip"]

@@ -9,11 +9,11 @@ import typer
 from downloads import AVAZU_COLUMNS, avazu_lines, criteo_lines, movielens_zip
 from typer.testing import CliRunner
 
-from clickline.cli import importing
-from clickline.cli.output import ReportingGroup
+from clickline.cli.shared.output import ReportingGroup
+from clickline.cli.verbs.data import import_
 
 program = typer.Typer(cls=ReportingGroup, pretty_exceptions_enable=False)
-program.add_typer(importing.app, name="import")
+program.add_typer(import_.app, name="import")
 program.callback()(lambda: None)
 runner = CliRunner()
 

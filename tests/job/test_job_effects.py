@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 import clickline
 from clickline.cli import app
-from clickline.config.effects import EFFECTS
-from clickline.config.sections import key_patterns
+from clickline.config.loading.key_paths import key_patterns
+from clickline.config.validation.effects import EFFECTS
 from clickline.errors import JobError
-from clickline.train.watching import Silent
+from clickline.progress import Silent
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def idle(*overrides: str, text: str = "data: {train: log.tsv}\n") -> list[str]:
 
 
 def test_every_key_of_the_job_is_in_the_table_of_effects() -> None:
-    """A new key needs an entry in clickline/config/effects.py that says when it has an effect."""
+    """A new key needs an entry in clickline/config/validation/effects.py that says when it has an effect."""
     assert set(EFFECTS) == set(key_patterns())
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clickline.config import Job
-from clickline.config.explaining import Row, rows
-from clickline.config.reading import read_job
+from clickline.config.explain import Row, rows
+from clickline.config.loading.reader import read_job
 
 
 def test_every_key_is_there_once_in_the_order_of_definition() -> None:

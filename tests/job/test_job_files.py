@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline.config.reading import MAX_BYTES, read_job
+from clickline.config.loading.reader import MAX_BYTES, read_job
 from clickline.errors import JobError
 
 

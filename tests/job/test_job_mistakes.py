@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline.config.reading import read_job
+from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clickline.config.reading import read_job
+from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import clickline
 from clickline.config import Job
-from clickline.config.contradictions import missing_for_training
-from clickline.config.reading import LoadedJob, read_job
+from clickline.config.loading.reader import LoadedJob, read_job
 from clickline.config.tables import Tables
+from clickline.config.validation.contradictions import missing_for_training
 
 
 def read(folder: Path, text: str, *overrides: str) -> LoadedJob:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from clickline.config.concealing import is_secret
 from clickline.config.data import Data
-from clickline.config.explaining import rows
-from clickline.config.reading import read_job
+from clickline.config.explain import rows
+from clickline.config.loading.reader import read_job
+from clickline.config.secrets import is_secret
 from clickline.errors import JobError
 
 SECRET = "hunter2"  # noqa: S105

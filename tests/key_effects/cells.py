@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clickline.config.effects import EFFECTS
-from clickline.config.reading import Draft, read_draft
+from clickline.config.loading.reader import Draft, read_draft
+from clickline.config.validation.effects import EFFECTS
 from clickline.errors import ClicklineError
 from clickline.train.preflight import check_draft
 from key_effects.probes import GIVEN, SERVERS, TESTS, VALUES

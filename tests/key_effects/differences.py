@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from clickline.errors import ClicklineError
-from clickline.launch.clusters import train_job
-from clickline.train import checkpoints
+from clickline.launch.training import train_job
+from clickline.train.checkpoints import checkpoint_files
 from key_effects.cells import draft_of, overrides_of
 
 _known: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -73,7 +73,7 @@ def observed(base: Path, key: str, scratch: Path, *, changed: bool) -> dict[str,
     except ClicklineError as error:
         return {"the error": str(error)}
     lines = [json.loads(line) for line in (result.directory / "metrics.jsonl").read_text().splitlines()]
-    found = checkpoints.find(result.directory / "checkpoints")
+    found = checkpoint_files.find(result.directory / "checkpoints")
     return {
         "the directory": (job.output, job.name),
         "the test figures": _plain(result.test),
@@ -85,7 +85,7 @@ def observed(base: Path, key: str, scratch: Path, *, changed: bool) -> dict[str,
     }
 
 
-def _digest(checkpoint: checkpoints.Checkpoint) -> str:
+def _digest(checkpoint: checkpoint_files.Checkpoint) -> str:
     whole = hashlib.sha256()
     for name, facts in sorted(checkpoint.manifest["files"].items()):
         whole.update(f"{name} {facts['sha256']}".encode())

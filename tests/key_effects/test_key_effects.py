@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline.config.effects import EFFECTS
+from clickline.config.validation.effects import EFFECTS
 from key_effects.base_job import write_base
 from key_effects.cells import judged, named_test
 from key_effects.differences import difference

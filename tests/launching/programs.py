@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from clickline.launch.supervising import Spec, Supervisor
+from clickline.processes.supervisor import Spec, Supervisor
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
-DIES_WITH_PARENT = "from clickline.launch.child import live_no_longer_than_parent as l; l(); " + SLEEPS
+DIES_WITH_PARENT = "from clickline.processes.child import live_no_longer_than_parent as l; l(); " + SLEEPS
 HAS_A_CHILD = (
     "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
     "print('child', p.pid, flush=True); "

@@ -13,9 +13,9 @@ from programs import SLEEPS, spec
 
 from clickline.cli import EXIT_CODES
 from clickline.errors import PeerError
-from clickline.launch import endings
-from clickline.launch.endings import MEANINGS, MemoryKills, in_words
-from clickline.launch.supervising import Supervisor
+from clickline.processes import exit_reasons
+from clickline.processes.exit_reasons import MEANINGS, MemoryKills, in_words
+from clickline.processes.supervisor import Supervisor
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_kill_is_put_down_to_memory_only_while_the_count_rises(
 def test_a_process_killed_for_memory_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = tmp_path / "vmstat"
     count.write_text("oom_kill 0\n", encoding="utf-8")
-    monkeypatch.setattr(endings, "_counters", lambda: [count])
+    monkeypatch.setattr(exit_reasons, "_counters", lambda: [count])
     with (
         pytest.raises(PeerError, match=r"killed by SIGKILL \(9\): the machine or its container was out of memory"),
         Supervisor([spec(tmp_path, SLEEPS)], restarts=0, on_event=print) as supervisor,

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import clickline
+from clickline.compat.paddle_environment import communicator_flags
+from clickline.compat.paddle_environment.communicator_flags import older_flags
 from clickline.config import Job
-from clickline.config.reading import read_job
+from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
-from clickline.launch import flags, variables
+from clickline.launch import variables
 from clickline.launch.environment import Place, read_place, torch_environment
-from clickline.launch.flags import older_flags
-from clickline.train.metrics_server import metrics_place
+from clickline.train.monitoring.metrics_server import metrics_place
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 TOKEN = {"CLICKLINE_TOKEN": "0123456789abcdef"}
@@ -272,7 +273,7 @@ def test_flags_become_overrides_that_the_job_accepts() -> None:
     assert (found.dead, found.report()) == ({}, "")
 
 
-@pytest.mark.parametrize("name", flags.LIVE)
+@pytest.mark.parametrize("name", communicator_flags.LIVE)
 def test_every_live_flag_sets_a_key_that_exists(name: str) -> None:
     (override,) = older_flags({name: "17"}).overrides
     read_job(None, overrides=[override])
@@ -322,8 +323,8 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
     assert asked | environ.asked == set(variables.OURS) | set(variables.OLDER)
     environ = Listening({})
     older_flags(environ)
-    assert environ.asked == set(flags.LIVE) | set(flags.DEAD)
-    assert not set(flags.LIVE) & set(flags.DEAD)
+    assert environ.asked == set(communicator_flags.LIVE) | set(communicator_flags.DEAD)
+    assert not set(communicator_flags.LIVE) & set(communicator_flags.DEAD)
     assert not set(variables.WITHOUT_EFFECT) & (asked | environ.asked)
 
 
@@ -343,7 +344,7 @@ PADDLE_IS_LOCAL PADDLE_INIT_NICS ENTRY TRAINER_PACKAGE GLOG_v GLOG_logtostderr P
 
 @pytest.mark.parametrize("name", CONTRACT.split())
 def test_every_older_variable_is_used_or_has_a_reason_not_to_be(name: str) -> None:
-    tables = [variables.OLDER, flags.LIVE, flags.DEAD, variables.WITHOUT_EFFECT]
+    tables = [variables.OLDER, communicator_flags.LIVE, communicator_flags.DEAD, variables.WITHOUT_EFFECT]
     assert sum(name in table for table in tables) == 1
     assert f"| `{name}` | " in variables.page()
 

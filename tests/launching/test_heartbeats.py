@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from programs import exists, until
 
-from clickline.heartbeat import VARIABLE, Heartbeat
-from clickline.launch import heartbeat_monitor, restart_policy
-from clickline.launch.heartbeat_monitor import HeartbeatMonitor
-from clickline.launch.restart_policy import SERVING, RecentDeaths, RestartPolicy
-from clickline.launch.supervising import Spec, Supervisor
+from clickline.processes import heartbeat_monitor, restart_policy
+from clickline.processes.heartbeat import VARIABLE, Heartbeat
+from clickline.processes.heartbeat_monitor import HeartbeatMonitor
+from clickline.processes.restart_policy import SERVING, RecentDeaths, RestartPolicy
+from clickline.processes.supervisor import Spec, Supervisor
 
 BEATS = """
 import sys, time

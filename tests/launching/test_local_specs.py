@@ -10,8 +10,8 @@ import pytest
 
 from clickline.config import Job
 from clickline.launch.environment import read_place
-from clickline.launch.local import coordinator_address, local_specs, private_sockets
-from clickline.launch.process import Spec
+from clickline.launch.local_processes import coordinator_address, local_specs, private_sockets
+from clickline.processes.process import Spec
 
 SOCKETS = Path("/run/s")
 TOKEN = "0123456789abcdef" * 2

@@ -16,9 +16,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from clickline.cli import app
-from clickline.cli.logs import _show
-from clickline.launch.following import Follower
-from clickline.launch.logs import line, stamp_of, tail
+from clickline.cli.verbs.suite.logs import _show
+from clickline.processes.log_follower import Follower
+from clickline.processes.logs import line, stamp_of, tail
 
 runner = CliRunner()
 

@@ -14,9 +14,10 @@ import role_doubles
 from programs import until
 from typer.testing import CliRunner
 
-from clickline.cli import app, roles
-from clickline.launch import child
-from clickline.launch.supervising import Spec, Supervisor
+from clickline.cli import app
+from clickline.cli.shared import roles
+from clickline.processes import child
+from clickline.processes.supervisor import Spec, Supervisor
 
 ENVIRONMENT = {
     "CLICKLINE_TOKEN": "0123456789abcdef",
@@ -47,7 +48,7 @@ def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     role_doubles.options.clear()
     for role in roles.RUNNERS:
         monkeypatch.setitem(roles.RUNNERS, role, "role_doubles:remember")
-    monkeypatch.setattr("clickline.launch.logs.set_up", lambda role, rank: None)
+    monkeypatch.setattr("clickline.processes.logs.set_up", lambda role, rank: None)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
 

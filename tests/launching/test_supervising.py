@@ -14,8 +14,8 @@ import pytest
 from programs import DIES_WITH_PARENT, HAS_A_CHILD, IGNORES_SIGTERM, SLEEPS, alive, exists, fails, finish, spec, until
 
 from clickline.errors import PeerError
-from clickline.launch import supervising
-from clickline.launch.supervising import Spec, Supervisor
+from clickline.processes import supervisor as supervisor_module
+from clickline.processes.supervisor import Spec, Supervisor
 
 LAUNCHER = """
 import sys, time
@@ -157,7 +157,7 @@ def test_a_victim_is_not_named_instead_of_the_culprit(
 
     def settle(seconds: float) -> None:
         """The server fails while the supervisor, which has seen the trainer's end, waits for other ends."""
-        if seconds == supervising._SETTLE:
+        if seconds == supervisor_module._SETTLE:
             seen.touch()
             until(lambda: not alive(server))
         else:
@@ -165,7 +165,7 @@ def test_a_victim_is_not_named_instead_of_the_culprit(
 
     with pytest.raises(PeerError) as failed, Supervisor(specs, restarts=0, on_event=events.append) as supervisor:
         server = pids(supervisor)[1]
-        monkeypatch.setattr(supervising.time, "sleep", settle)
+        monkeypatch.setattr(supervisor_module.time, "sleep", settle)
         finish(supervisor)
     assert str(failed.value).startswith("pserver.0 failed, exit code 3: the job is wrong\n")
     assert "trainer.0, exit code 7" in str(failed.value)

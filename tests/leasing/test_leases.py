@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickline.data.leases import Lease, LeaseBook, Lost
+from clickline.data.leasing.leases import Lease, LeaseBook, Lost
 from clickline.errors import CheckpointError
 
 HOLDERS = ["a", "b", "c"]

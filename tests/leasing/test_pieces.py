@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from clickline.config.data import Data
 from clickline.config.features import Features
-from clickline.data import pieces as module
 from clickline.data.batch import Batch
-from clickline.data.pieces import Piece, PieceReading, cut, open_piece, piece_batches
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
+from clickline.data.leasing import pieces as module
+from clickline.data.leasing.pieces import Piece, PieceReading, cut, open_piece, piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 from reading.click_logs import COLUMNS, criteo, setting, write

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clickline.data.pieces import shortage
+from clickline.data.leasing.pieces import shortage
 from clusters import Run, settings_for
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from clickline import _native
 from clickline.config import Job
-from clickline.data.leases import LeaseBook
-from clickline.data.pieces import Piece
+from clickline.data.leasing.leases import LeaseBook
+from clickline.data.leasing.pieces import Piece
 from clickline.data.schema import Schema
-from clickline.process_identity import birth
-from clickline.train.cluster.desk import Desk
-from clickline.train.cluster.membership import Member
-from clickline.train.cluster.standing import Standing, StandingFile
-from clickline.train.run_lock import RunLock
+from clickline.processes.process_identity import birth
+from clickline.ps.coordinator.handlers import Desk
+from clickline.ps.coordinator.record import Standing, StandingFile
+from clickline.ps.coordinator_client import Member
+from clickline.train.run_files.run_lock import RunLock
 
 TOKEN = b"a token of the tests"
 QUICK = {"heartbeat": 0.1, "warn_after": 0.6, "evict_after": 60, "deadline": 5, "retry_for": 5, "start_timeout": 20}

@@ -13,12 +13,12 @@ from desks import TOKEN, until
 
 from clickline._native import Lane
 from clickline.data.schema import Schema
+from clickline.ps.coordinator.pserver_admin import Orders
+from clickline.ps.coordinator.record import StandingFile
 from clickline.ps.messages import pack
-from clickline.train import checkpoints
-from clickline.train.cluster.orders import Orders
-from clickline.train.cluster.serving import ParameterServer
-from clickline.train.cluster.standing import StandingFile
-from clickline.train.run_lock import RunLock
+from clickline.ps.server.server import ParameterServer
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.run_files.run_lock import RunLock
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_load_that_a_newer_one_overtakes_is_given_up(
     checkpoint = saved(server, tmp_path / "checkpoints")
     inside, go_on = threading.Event(), threading.Event()
     loads: list[int] = []
-    load_tables = checkpoints.load_tables
+    load_tables = checkpoint_files.load_tables
 
     def slow(*given: Any, **named: Any) -> None:
         loads.append(1)
@@ -64,7 +64,7 @@ def test_a_load_that_a_newer_one_overtakes_is_given_up(
         go_on.wait(60)
         load_tables(*given, **named)
 
-    monkeypatch.setattr(checkpoints, "load_tables", slow)
+    monkeypatch.setattr(checkpoint_files, "load_tables", slow)
     outcomes: dict[int, bool] = {}
 
     def load(generation: int) -> threading.Thread:

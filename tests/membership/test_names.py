@@ -16,9 +16,9 @@ from desks import TOKEN, Office, silence, until
 
 from clickline.errors import PeerError, ReplacedError
 from clickline.launch.environment import Place
-from clickline.process_identity import birth
-from clickline.train.cluster.processes import run_trainer
-from clickline.train.cluster.standing import Standing
+from clickline.processes.process_identity import birth
+from clickline.ps.coordinator.record import Standing
+from clickline.ps.entrypoints import run_trainer
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from plain_sequences import records, written
 
 from clickline._native import Dictionary, decode_rows, write_dictionary
+from clickline.compat.cube.conversion import Layout, from_dictionary, rows_to_sequence, to_dictionary
+from clickline.compat.cube.row_text import rows_of
 from clickline.errors import DataError
-from clickline.publish.older.conversion import Layout, from_dictionary, rows_to_sequence, to_dictionary
-from clickline.publish.older.texts import rows_of
 from fuzz_budget import budgeted
 from processes import run
 

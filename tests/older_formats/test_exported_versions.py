@@ -10,13 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from clickline import _native
+from clickline.compat.cube import cube_donefiles
+from clickline.compat.cube.cube_export import export_version
+from clickline.compat.cube.row_text import from_text
+from clickline.compat.cube.sequence_files import read_all
 from clickline.errors import DataError
-from clickline.publish.older import donefiles
-from clickline.publish.older.cube_export import export_version
-from clickline.publish.older.sequence_files import read_all
-from clickline.publish.older.texts import from_text
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
+from clickline.publish.publisher import Settings, publish
+from clickline.versions.store import open_store
 from cube_processes import NAME, CubeProcesses
 from processes import run
 from version_stores import VersionStore, keys_from, rows_of
@@ -56,7 +56,7 @@ def test_a_base_and_its_deltas_become_a_line_and_a_directory_each(store: Version
         for facts in (("base", 1, 1, 99, 0), ("patch", 2, 1, 30, 10), ("patch", 3, 1, 0, 5))
     ]
     place = str(out / "embedding" / "donefile")
-    lines = [*donefiles.read(place, "base"), *donefiles.read(place, "patch")]
+    lines = [*cube_donefiles.read(place, "base"), *cube_donefiles.read(place, "patch")]
     assert [(line.id, line.key, line.input) for line in lines] == [
         (1, 1, str(out / "embedding/1/base")),
         (2, 1, str(out / "embedding/2/patch")),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickline.compat.cube.cube_conf import parse_cube_conf, read_cube_conf
+from clickline.compat.cube.transfer_conf import parse_transfer_conf, read_transfer_conf
 from clickline.errors import JobError
-from clickline.publish.older.cube_conf import parse_cube_conf, read_cube_conf
-from clickline.publish.older.transfer_conf import parse_transfer_conf, read_transfer_conf
 from fuzz_budget import budgeted
 
 TRANSFER = """\

@@ -18,10 +18,10 @@ from ftp_double import ftp_server
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clickline.compat.cube.cube_donefiles import Product, append, choose, next_product, parse, read
+from clickline.compat.cube.locations import fetch_directory, read_bytes
 from clickline.errors import DataError, PeerError
-from clickline.publish.fileserver import FileServer
-from clickline.publish.older.donefiles import Product, append, choose, next_product, parse, read
-from clickline.publish.older.places import fetch_directory, read_bytes
+from clickline.fileserver.file_server import FileServer
 from fuzz_budget import budgeted
 from processes import run
 
@@ -246,7 +246,7 @@ def test_a_file_without_end_leaves_room_on_the_disk(
         free[0] -= 64 << 20  # as if others wrote, too
         return SimpleNamespace(free=free[0])
 
-    monkeypatch.setattr("clickline.publish.older.places.shutil.disk_usage", usage)
+    monkeypatch.setattr("clickline.compat.cube.locations.shutil.disk_usage", usage)
     with pytest.raises(DataError, match="there is room for"):
         fetch_directory(f"{endless}/data", tmp_path)
     assert list(tmp_path.iterdir()) == []

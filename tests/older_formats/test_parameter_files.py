@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import records
 
-from clickline.errors import DataError
-from clickline.publish.older.parameters import (
+from clickline.compat.paddle_v1.parameter_files import (
     as_rows,
     last_v1_pass,
     read_lod_rows,
@@ -20,6 +19,7 @@ from clickline.publish.older.parameters import (
     read_v1,
     read_v1_pass,
 )
+from clickline.errors import DataError
 from fuzz_budget import budgeted
 from processes import run
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_sequences import records
 
+from clickline.compat.cube.row_text import Values, dump, from_text, rows_of, to_text
 from clickline.errors import DataError
-from clickline.publish.older.texts import Values, dump, from_text, rows_of, to_text
 from fuzz_budget import budgeted
 from processes import run
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from plain_sequences import HEADER, records, written
 
 from clickline._native import SequenceReader, SequenceWriter
+from clickline.compat.cube.row_text import rows_of
+from clickline.compat.cube.sequence_files import read_all, read_chunks, writing
 from clickline.errors import DataError
-from clickline.publish.older.sequence_files import read_all, read_chunks, writing
-from clickline.publish.older.texts import rows_of
 from fuzz_budget import budgeted
 
 SYNC = b"0123456789abcdef"

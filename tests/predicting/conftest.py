@@ -13,10 +13,10 @@ from known_versions import Known
 from raw_rows import criteo_rows, trained_on
 
 from clickline.config import Job
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.serve.predictor.served_model import Served
+from clickline.train.session import train_job
+from clickline.versions.store import open_store
 from processes import small_settings
 
 

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from clickline import _native
 from clickline.cube.client import Cube
-from clickline.publish import donefiles
-from clickline.publish.chains import opened
-from clickline.publish.stores import Store
+from clickline.versions import donefile
+from clickline.versions.chain import opened
+from clickline.versions.store import Store
 
 TOKEN = b"a token of these servers"
 NAME = "ctr"
@@ -31,7 +31,7 @@ class CubeServers:
 
     def load(self, *versions: int) -> None:
         for version in versions:
-            with opened(self._store, version, done=donefiles.read(self._store)) as chain:
+            with opened(self._store, version, done=donefile.read(self._store)) as chain:
                 for server in self.servers:
                     server.load(version, {name: _native.Layers(layers) for name, layers in chain.layers.items()})
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from raw_rows import Rows
 
-from clickline.digests import file_sha256
-from clickline.publish import donefiles
-from clickline.publish.stores import Store
-from clickline.serve.loaded import Loaded
+from clickline.files.digests import file_sha256
+from clickline.serve.predictor.model_version import Loaded
+from clickline.versions import donefile
+from clickline.versions.store import Store
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Known:
 
     def switch(self, version: int) -> None:
         """The version to serve, forwards or back."""
-        donefiles.append_rollback(self.store, to=version)
+        donefile.append_rollback(self.store, to=version)
 
 
 class Gate:
@@ -65,7 +65,7 @@ class Gate:
 def seal(store: Store, version: int) -> Callable[[], None]:
     """Make manifest and donefile agree with a version's files as they are now; returns what undoes it."""
     assert store.directory is not None
-    done, manifest = store.directory / donefiles.DONEFILE, store.directory / donefiles.manifest_of(version)
+    done, manifest = store.directory / donefile.DONEFILE, store.directory / donefile.manifest_of(version)
     before = done.read_bytes(), manifest.read_bytes()
     facts = json.loads(before[1])
     facts["files"] = {
@@ -83,7 +83,7 @@ def seal(store: Store, version: int) -> Callable[[], None]:
     def undo() -> None:
         manifest.write_bytes(before[1])
         done.write_bytes(before[0])
-        donefiles.append_rollback(store, to=version)
+        donefile.append_rollback(store, to=version)
 
     return undo
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
-from clickline.publish.trained import open_trained
-from clickline.serve.loaded import Loaded
-from clickline.serve.predictors import Predictor
+from clickline.publish.checkpoint_source import open_trained
+from clickline.serve.predictor.model_version import Loaded
+from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.requests import Answer, Question
-from clickline.train.metrics import sigmoid
+from clickline.train.evaluation.metrics import sigmoid
 
 Rows = list[dict[str, Any]]
 

@@ -16,12 +16,12 @@ from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline import _native
-from clickline.serve.counting import series
-from clickline.serve.loaded import CacheSizes
-from clickline.serve.predictors import Predictor
-from clickline.serve.request_cache import RequestCache
+from clickline.serve.metrics.counters import series
+from clickline.serve.predictor.model_version import CacheSizes
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.request_cache import RequestCache
+from clickline.serve.predictor.served_model import Served
 from clickline.serve.requests import Answer, RequestError
-from clickline.serve.served import Served
 
 BOTH = CacheSizes(rows=8 << 20, requests=1 << 20)
 HITS = ("clickline_row_cache_total", series("ctr", "hit"))

@@ -16,12 +16,12 @@ from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close
 
 from bit_flips import flip_bit
-from clickline.leftovers import being_written
-from clickline.publish import file_copy
-from clickline.publish.chains import opened
-from clickline.publish.stores import open_store
-from clickline.serve.predictors import Predictor
-from clickline.serve.served import Served
+from clickline.files.leftovers import being_written
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.served_model import Served
+from clickline.versions import file_copy
+from clickline.versions.chain import opened
+from clickline.versions.store import open_store
 
 FILES = [
     "v0000000003/embedding.dict",

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from clickline.config.features import Slot
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.publish.manifests import TableFacts
-from clickline.serve.feeding import Feeder
+from clickline.serve.predictor.input_builder import Feeder
+from clickline.versions.manifest import TableFacts
 
 SCHEMA = Schema("csv", ("click",), tuple(Slot(name=name) for name in ("a", "b", "c")), ())
 TABLES = {"rows": TableFacts(dim=2, dtype="fp32", rows=0, deleted=0, total=0, files=["rows.dict"])}

@@ -11,12 +11,12 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.publish.drawing import unread_columns
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
+from clickline.publish.publisher import Settings, publish
+from clickline.publish.sample_rows import unread_columns
+from clickline.serve.predictor.served_model import Served
 from clickline.serve.requests import RequestError
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.train.session import train_job
+from clickline.versions.store import open_store
 
 ROWS = [{"click": number % 2, "user": f"u{number % 7}", "seen": number, "page": "p"} for number in range(200)]
 READER = """

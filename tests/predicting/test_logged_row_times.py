@@ -8,8 +8,8 @@ import re
 import pytest
 from known_versions import Known
 
-from clickline.publish.samples import read_sample
-from clickline.serve.served import Served
+from clickline.serve.predictor.served_model import Served
+from clickline.versions.golden_sample import read_sample
 
 LINE = re.compile(r"reading rows: (\d+\.\d) us/request, (\d+\.\d{3}) us/key over the last (\d+) requests")
 

@@ -15,11 +15,11 @@ from raw_rows import Rows, ask, assert_close, columns_of, criteo_rows, csv_rows,
 import clickline
 from clickline.config import Job
 from clickline.data.synthetic import write_movielens
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.serve.predictors import Predictor
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.served_model import Served
+from clickline.train.session import train_job
+from clickline.versions.store import open_store
 from predictor_worker import predictor_in_thread
 from zoo_data import EVERY_MODEL, SMALL
 

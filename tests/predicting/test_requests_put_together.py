@@ -10,10 +10,10 @@ from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, assert_close, question
 
 from clickline.errors import VersionError
-from clickline.serve.configuring import Limits
-from clickline.serve.predictors import Chosen, Predictor
+from clickline.serve.predictor.predictor import Chosen, Predictor
+from clickline.serve.predictor.served_model import Served
 from clickline.serve.requests import Answer, RequestError
-from clickline.serve.served import Served
+from clickline.serve.serve_settings import Limits
 
 
 class Asking:

@@ -15,13 +15,13 @@ from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline.data.schema import Schema
-from clickline.launch.cubes import LocalCube
-from clickline.publish.stores import Store
-from clickline.serve import sources
-from clickline.serve.configuring import ServeConfig
-from clickline.serve.predictors import Predictor
+from clickline.launch.local_cube import LocalCube
+from clickline.serve.predictor import row_sources
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.served_model import Served
 from clickline.serve.requests import RequestError
-from clickline.serve.served import Served
+from clickline.serve.serve_settings import ServeConfig
+from clickline.versions.store import Store
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_request_is_read_again_if_the_other_version_has_other_features(
 def test_without_pinning_answers_are_mixed(
     known: Known, cube: CubeServers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv(sources.UNPINNED, "1")
+    monkeypatch.setenv(row_sources.UNPINNED, "1")
     served = served_from(cube, known.store)
     assert "rows are read without a version" in caplog.text
     with Predictor({"ctr": served}) as predictor:
@@ -188,7 +188,7 @@ def test_a_cube_that_cannot_be_reached_is_reported(known: Known, cube: CubeServe
 
 def test_a_cube_with_other_rows_than_the_store_is_refused(known: Known, cube: CubeServers) -> None:
     from clickline import _native
-    from clickline.publish.chains import opened
+    from clickline.versions.chain import opened
 
     with opened(known.store, 3) as chain:
         swapped = dict(zip(chain.layers, reversed(chain.layers.values()), strict=True))

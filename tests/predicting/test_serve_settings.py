@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clickline.errors import JobError
-from clickline.serve.configuring import ServeConfig, read_serve_config, read_suite_config
-from clickline.serve.predictors import Predictor
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.serve_settings import ServeConfig, read_serve_config, read_suite_config
 
 WHOLE = """
 listen: 127.0.0.1:9000

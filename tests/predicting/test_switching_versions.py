@@ -13,12 +13,12 @@ import pytest
 from known_versions import Known, eventually, seal
 from raw_rows import Recorded, ask, assert_close, question
 
-from clickline.publish import donefiles, file_copy
-from clickline.publish.stores import Store, open_store
-from clickline.serve.counting import series
-from clickline.serve.predictors import Predictor
+from clickline.serve.metrics.counters import series
+from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.served_model import Served
 from clickline.serve.requests import Answer, RequestError
-from clickline.serve.served import Served
+from clickline.versions import donefile, file_copy
+from clickline.versions.store import Store, open_store
 
 
 def test_the_newest_version_answers_and_says_so(known: Known, served: Served) -> None:
@@ -143,7 +143,7 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
     known.switch(1)
     served = Served("ctr", known.store, interval=1e-9, counts=counts)
     assert served.refresh()
-    files = [Path(known.store.url) / donefiles.directory_of(version) / "network.onnx" for version in (1, 3)]
+    files = [Path(known.store.url) / donefile.directory_of(version) / "network.onnx" for version in (1, 3)]
     good = files[1].read_bytes()
     files[1].write_bytes(files[0].read_bytes())  # a network that runs, with the numbers of another version
     sealed = seal(known.store, 3)
@@ -167,7 +167,7 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
 
 def test_a_failed_version_is_not_tried_at_every_look(known: Known) -> None:
     counts = Recorded()
-    (Path(known.store.url) / donefiles.directory_of(3) / "network.onnx").write_bytes(b"")
+    (Path(known.store.url) / donefile.directory_of(3) / "network.onnx").write_bytes(b"")
     served = Served("ctr", known.store, interval=600, counts=counts)
     for _ in range(5):
         assert not served.refresh()
@@ -177,7 +177,7 @@ def test_a_failed_version_is_not_tried_at_every_look(known: Known) -> None:
 
 
 def test_a_garbled_donefile_leaves_the_current_version_in_service(known: Known, served: Served) -> None:
-    with (Path(known.store.url) / donefiles.DONEFILE).open("ab") as file:
+    with (Path(known.store.url) / donefile.DONEFILE).open("ab") as file:
         file.write(b"garbled\n")
     assert not served.refresh()
     assert "garbled" in served.status()["failure"]["error"]
@@ -209,7 +209,7 @@ def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
         base = {name for name in fetched if name.endswith(".dict")}
         assert base
         fetched.clear()
-        donefiles.append_rollback(elsewhere, to=3)
+        donefile.append_rollback(elsewhere, to=3)
         assert served.refresh()
         assert_close(ask(predictor, known.rows).probability, known.expected[3])
         assert not base & set(fetched)

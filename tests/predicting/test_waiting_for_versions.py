@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from known_versions import Known
 
-from clickline.publish.stores import open_store
-from clickline.serve.served import Served
+from clickline.serve.predictor.served_model import Served
+from clickline.versions.store import open_store
 
 
 def test_a_model_without_a_version_is_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
-from clickline.train.api import train_job
+from clickline.train.session import train_job
 from processes import small_settings
 
 

@@ -11,9 +11,9 @@ import pytest
 from asked_predictors import PredictorProcess
 from numpy.typing import NDArray
 
-from clickline.publish.manifests import Dtype
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
+from clickline.publish.publisher import Settings, publish
+from clickline.versions.manifest import Dtype
+from clickline.versions.store import open_store
 from cube_processes import CubeProcesses, eventually
 from model_versions import ROWS, TOLERANCE, ModelVersions
 from predictor_worker import predictor_in_thread

@@ -11,11 +11,11 @@ import pytest
 from trainings import Training
 
 from clickline.config import Job
-from clickline.publish import publishing
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.train.api import train_job
+from clickline.publish import publisher
+from clickline.publish.publisher import Settings, publish
 from clickline.train.learner import Learner
+from clickline.train.session import train_job
+from clickline.versions.store import Store, open_store
 from processes import small_settings
 from sharing import made_once
 
@@ -24,7 +24,7 @@ from sharing import made_once
 def networks_exported_once() -> Iterator[None]:
     """The same model gives the same bytes (test_onnx_networks), and making them is most of what publishing takes."""
     known: dict[bytes, bytes] = {}
-    export = publishing.export
+    export = publisher.export
 
     def remembered(learner: Learner) -> bytes:
         digest = hashlib.sha256(repr((type(learner.model), learner.job.model, learner.schema)).encode())
@@ -36,7 +36,7 @@ def networks_exported_once() -> Iterator[None]:
         return known[digest.digest()]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publishing, "export", remembered)
+        patch.setattr(publisher, "export", remembered)
         yield
 
 

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import torch
 
-from clickline import failpoints
-from clickline.publish import donefiles, publishing
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.publish.trained import open_trained
+from clickline.files import failpoints
+from clickline.publish import publisher
+from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.store import open_store
 
 
 def main(checkpoint: Path, place: Path) -> None:
     torch.set_num_threads(1)
     store = open_store(place)
     # What takes longest, importing PyTorch and exporting, is done once, before the forks: all publish one checkpoint.
-    network = publishing.export(open_trained(checkpoint, threads=1).learner)
-    publishing.export = lambda learner: network
+    network = publisher.export(open_trained(checkpoint, threads=1).learner)
+    publisher.export = lambda learner: network
     for point in failpoints.PUBLISHING:
         child = os.fork()
         if child == 0:
@@ -29,8 +30,8 @@ def main(checkpoint: Path, place: Path) -> None:
             publish(checkpoint, store, Settings(kind="delta", sample_rows=16))
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        done = donefiles.read(store)
-        torn = not (place / donefiles.DONEFILE).read_bytes().endswith(b"\n")
+        done = donefile.read(store)
+        torn = not (place / donefile.DONEFILE).read_bytes().endswith(b"\n")
         facts = {"point": point, "signal": os.WTERMSIG(status), "last": done.last, "serving": done.serving}
         print(json.dumps({**facts, "torn": torn, "names": store.names()}), flush=True)
 

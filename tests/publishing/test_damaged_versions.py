@@ -12,11 +12,11 @@ import pytest
 from trainings import Training
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.chains import opened
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store
-from clickline.publish.versions import keep, list_versions, rollback, verify
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.chain import opened
+from clickline.versions.maintenance import keep, list_versions, rollback, verify
+from clickline.versions.store import Store
 
 FILES = ["manifest.json", "network.onnx", "embedding.dict", "linear.dict", "sample.safetensors"]
 
@@ -43,7 +43,7 @@ def test_a_flipped_bit_is_found_in_the_file_where_it_is(filled: Store, name: str
     flip(folder(filled, version) / name, place)
     with pytest.raises(VersionError, match=f"v{version:010d}/{name}: "):
         verify(filled, 3)
-    assert donefiles.read(filled).serving == 3
+    assert donefile.read(filled).serving == 3
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -150,7 +150,7 @@ def test_the_rest_is_removed_but_never_what_is_served(filled: Store, training: T
     rollback(filled, 2)
     assert keep(filled, 1) == [3, 4, 5]
     assert [one["version"] for one in list_versions(filled)] == [1, 2, 6]
-    assert donefiles.read(filled).serving == 2
+    assert donefile.read(filled).serving == 2
     assert filled.names() == [
         ".donefile.lock", ".publishing.lock", "v0000000001", "v0000000002", "v0000000006", "versions.jsonl"
     ]  # fmt: skip

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.donefiles import DONEFILE, append_removal, append_rollback, append_version, parse, read
-from clickline.publish.stores import Store, open_store
+from clickline.versions import donefile
+from clickline.versions.donefile import DONEFILE, append_removal, append_rollback, append_version, parse, read
+from clickline.versions.store import Store, open_store
 
 DIGEST = "0" * 64
 
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def test_a_store_without_one_is_empty(store: Store) -> None:
-    assert read(store) == donefiles.Donefile({}, None, 0)
+    assert read(store) == donefile.Donefile({}, None, 0)
 
 
 def test_versions_are_read_as_they_were_appended(store: Store) -> None:
@@ -57,7 +57,7 @@ def test_the_last_line_says_what_to_serve(store: Store) -> None:
     add(store, 1)
     add(store, 2)
     append_rollback(store, to=1)
-    assert donefiles.serving(store) == 1
+    assert donefile.serving(store) == 1
     add(store, 3)
     assert read(store).serving == 3
 
@@ -144,7 +144,7 @@ def test_an_unknown_version_lists_those_there_are(store: Store) -> None:
 
 def test_a_huge_donefile_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     add(store, 1)
-    monkeypatch.setattr(donefiles, "LIMIT", 10)
+    monkeypatch.setattr(donefile, "LIMIT", 10)
     with pytest.raises(VersionError, match="larger than 10 bytes"):
         read(store)
 

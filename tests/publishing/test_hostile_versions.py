@@ -16,11 +16,11 @@ from test_donefiles import line, text
 from test_version_manifests import plain
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles, manifests
-from clickline.publish.chains import opened
-from clickline.publish.networks import embeddings_of
-from clickline.publish.samples import read_sample
-from clickline.publish.stores import Store
+from clickline.versions import donefile, manifest
+from clickline.versions.chain import opened
+from clickline.versions.golden_sample import read_sample
+from clickline.versions.network import embeddings_of
+from clickline.versions.store import Store
 from fuzz_budget import budgeted
 
 budget = budgeted(default=150)
@@ -48,7 +48,7 @@ edits = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 30), st.binar
 @given(edits)
 def test_a_donefile_with_bytes_changed(cuts: list[tuple[int, int, bytes]]) -> None:
     try:
-        done = donefiles.parse(mutated(GOOD, cuts))
+        done = donefile.parse(mutated(GOOD, cuts))
     except VersionError as error:
         assert "versions.jsonl" in str(error)
     else:
@@ -60,7 +60,7 @@ def test_a_donefile_with_bytes_changed(cuts: list[tuple[int, int, bytes]]) -> No
 def test_a_donefile_with_other_values(keys: list[str], data: st.DataObject) -> None:
     bad = line(2, **{key: data.draw(values) for key in keys if key != "kind"})
     try:
-        donefiles.parse(text(line(1), bad))
+        donefile.parse(text(line(1), bad))
     except VersionError as error:
         assert "line 2" in str(error)
 
@@ -82,7 +82,7 @@ def test_a_manifest_with_another_value(path: tuple[Any, ...], value: Any) -> Non
         inside = inside[key]
     inside[path[-1]] = value
     try:
-        found = manifests.parse(json.dumps(changed).encode(), where="here")
+        found = manifest.parse(json.dumps(changed).encode(), where="here")
     except VersionError as error:
         assert str(error).startswith("here: ")
     else:
@@ -94,7 +94,7 @@ def test_a_manifest_with_another_value(path: tuple[Any, ...], value: Any) -> Non
 @given(edits)
 def test_a_manifest_with_bytes_changed(cuts: list[tuple[int, int, bytes]]) -> None:
     try:
-        manifests.parse(mutated(json.dumps(plain()).encode(), cuts), where="here")
+        manifest.parse(mutated(json.dumps(plain()).encode(), cuts), where="here")
     except VersionError as error:
         assert str(error).startswith("here: ")
 
@@ -135,4 +135,4 @@ def test_no_name_leads_out_of_the_directory(name: str) -> None:
     facts = plain(network=name)
     facts["files"][name] = facts["files"]["network.onnx"]
     with pytest.raises(VersionError, match="here: "):
-        manifests.parse(json.dumps(facts).encode(), where="here")
+        manifest.parse(json.dumps(facts).encode(), where="here")

@@ -12,10 +12,10 @@ import torch
 
 from clickline.errors import ModelError, VersionError
 from clickline.models.base import Model
-from clickline.ps.averages import Average
-from clickline.publish.exporting import export, parameters
-from clickline.publish.networks import Network
+from clickline.publish.onnx_export import export, parameters
 from clickline.train.learner import Learner
+from clickline.train.weight_average import Average
+from clickline.versions.network import Network
 from zoo_data import EVERY_MODEL, random_inputs, small
 
 

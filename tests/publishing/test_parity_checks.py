@@ -10,20 +10,21 @@ import torch
 from trainings import Training
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles, parity, publishing, trained
-from clickline.publish.chains import opened
-from clickline.publish.exporting import export
+from clickline.publish import checkpoint_source, parity, publisher
+from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.onnx_export import export
 from clickline.publish.parity import Parity, judge
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.samples import read_sample
-from clickline.publish.stores import Store, open_store
-from clickline.publish.trained import open_trained
-from clickline.publish.versions import verify
+from clickline.publish.publisher import Settings, publish
 from clickline.train.learner import Learner
+from clickline.versions import donefile
+from clickline.versions.chain import opened
+from clickline.versions.golden_sample import read_sample
+from clickline.versions.maintenance import verify
+from clickline.versions.store import Store, open_store
 
 
 def assert_nothing_published(store: Store, *, last: int) -> None:
-    assert donefiles.read(store).last == last
+    assert donefile.read(store).last == last
     assert not [name for name in store.names() if name.startswith(".writing") or name == f"v{last + 1:010d}"]
 
 
@@ -40,7 +41,7 @@ def test_a_network_that_predicts_otherwise_is_refused(
                 parameter.sub_(0.01)
         return content
 
-    monkeypatch.setattr(publishing, "export", wrong)
+    monkeypatch.setattr(publisher, "export", wrong)
     with pytest.raises(VersionError, match=r"not published: .* differ from the trainer's by up to .* 1e-05 is allowed"):
         publish(training.run, filled, Settings(sample_rows=64))
     assert_nothing_published(filled, last=3)
@@ -102,7 +103,7 @@ def test_a_sample_that_does_not_fit_is_refused(filled: Store, tmp_path: Path) ->
 def test_without_data_the_parents_sample_is_used_again(
     filled: Store, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publishing, "paths_of", lambda job: ["/nowhere/at/all.tsv"])
+    monkeypatch.setattr(publisher, "paths_of", lambda job: ["/nowhere/at/all.tsv"])
     manifest = publish(training.run, filled, Settings(kind="delta"))
     assert manifest.parity["rows"] == 64
     with pytest.raises(VersionError, match=r"no rows to compare with the trainer: .*/nowhere/at/all\.tsv.*--sample"):
@@ -113,8 +114,8 @@ def test_without_data_the_parents_sample_is_used_again(
 def test_a_checkpoint_that_a_running_job_drops_meanwhile_gives_way_to_the_newest(
     training: Training, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    newest = trained.find_checkpoint(training.run)
-    gone = trained.checkpoints.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
+    newest = checkpoint_source.find_checkpoint(training.run)
+    gone = checkpoint_source.checkpoints.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
     answers = iter([gone, newest])
-    monkeypatch.setattr(trained, "find_checkpoint", lambda source: next(answers))
+    monkeypatch.setattr(checkpoint_source, "find_checkpoint", lambda source: next(answers))
     assert open_trained(training.run, threads=1).checkpoint.path == training.checkpoints[-1]

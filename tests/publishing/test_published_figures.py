@@ -11,17 +11,17 @@ import pytest
 from trainings import Training
 
 from clickline.config import Job
-from clickline.data.pipeline import Dataset
-from clickline.launch.clusters import train_job
-from clickline.publish.chains import opened
+from clickline.data.dataset import Dataset
+from clickline.launch.training import train_job
+from clickline.progress import Silent
 from clickline.publish.parity import Published
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.train import checkpoints
-from clickline.train.api import Result, evaluate_checkpoint
-from clickline.train.checkpoint_figures import recorded
-from clickline.train.metrics import auc
-from clickline.train.watching import Silent
+from clickline.publish.publisher import Settings, publish
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_figures import recorded
+from clickline.train.evaluation.metrics import auc
+from clickline.train.session import Result, evaluate_checkpoint
+from clickline.versions.chain import opened
+from clickline.versions.store import Store, open_store
 from processes import small_settings
 
 
@@ -73,8 +73,8 @@ def test_publishing_a_run_that_stopped_early_serves_the_auc_that_it_states(
 ) -> None:
     job, heard = overfitting(criteo, tmp_path, **WAYS[way]), Heard()
     result = train_job(job, watcher=heard)
-    steps = [one.step for one in checkpoints.find(result.directory / "checkpoints")]
-    best = checkpoints.read(result.checkpoint)
+    steps = [one.step for one in checkpoint_files.find(result.directory / "checkpoints")]
+    best = checkpoint_files.read(result.checkpoint)
     assert best.step < steps[-1]  # it did overfit
     if way != "ranks":  # which write to their logs
         assert any(line.startswith("stopped early after 2 epochs without improvement") for line in heard.lines)
@@ -102,7 +102,7 @@ def test_a_checkpoint_within_an_epoch_does_not_carry_the_last_validation(
 ) -> None:
     job = overfitting(criteo, tmp_path, checkpoint={"every_steps": 40, "keep": 50})
     result = train_job(job.model_copy(update={"train": job.train.model_copy(update={"epochs": 2})}))
-    found = {one.step: recorded(one).keys() for one in checkpoints.find(result.directory / "checkpoints")}
+    found = {one.step: recorded(one).keys() for one in checkpoint_files.find(result.directory / "checkpoints")}
     assert {step for step, kinds in found.items() if "valid" in kinds} == {45, 90}
     assert not found[80]
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_within_an_epoch_does_not_carry_the_last_validation(
 def test_evaluating_a_checkpoint_on_the_jobs_test_data_gives_it_figures(criteo: dict[str, str], tmp_path: Path) -> None:
     job = Job.model_validate(small_settings(criteo, tmp_path) | {"checkpoint": {"every_steps": 20, "keep": 9}})
     result: Result = train_job(job)
-    early = checkpoints.find(result.directory / "checkpoints")[0]
+    early = checkpoint_files.find(result.directory / "checkpoints")[0]
     assert not recorded(early)
     evaluate_checkpoint(checkpoint=early.path, paths=job.data.train)
     assert not recorded(early)
@@ -123,8 +123,8 @@ def test_evaluating_a_checkpoint_on_the_jobs_test_data_gives_it_figures(criteo: 
 def test_another_checkpoint_of_the_same_step_does_not_inherit_figures(criteo: dict[str, str], tmp_path: Path) -> None:
     job = Job.model_validate(small_settings(criteo, tmp_path))
     first = train_job(job)
-    assert recorded(checkpoints.read(first.checkpoint))
+    assert recorded(checkpoint_files.read(first.checkpoint))
     other = job.model_copy(update={"seed": 77, "data": job.data.model_copy(update={"test": []})})
     second = train_job(other, fresh=True)
     assert second.checkpoint == first.checkpoint
-    assert not recorded(checkpoints.read(second.checkpoint))
+    assert not recorded(checkpoint_files.read(second.checkpoint))

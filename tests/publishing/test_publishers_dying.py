@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from trainings import Training
 
-from clickline import failpoints
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.publish.versions import list_versions, verify
+from clickline.files import failpoints
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.maintenance import list_versions, verify
+from clickline.versions.store import Store, open_store
 from processes import ENVIRONMENT, start
 
 
@@ -85,7 +85,7 @@ def test_what_dead_publishers_left_is_cleared_away(filled: Store, training: Trai
     (filled.directory / ".writing-v0000000004-1").mkdir()
     (filled.directory / "v0000000004").mkdir()
     (filled.directory / "v0000000004" / "linear.dict").write_bytes(b"half")
-    assert donefiles.read(filled).last == 3
+    assert donefile.read(filled).last == 3
     publish(training.run, filled, Settings(sample_rows=16))
     assert not [name for name in filled.names() if name.startswith(".writing-")]
     verify(filled, 4)

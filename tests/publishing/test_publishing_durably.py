@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from trainings import Training
 
-from clickline.publish import donefiles
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.store import open_store
 
 
 @pytest.mark.heavy
@@ -38,5 +38,5 @@ def test_a_version_gets_its_name_when_its_files_are_on_disk_and_its_line_after_t
     named = done.index("named v0000000001")
     in_python = {name for name in manifest.files if not name.endswith(".dict")} | {"manifest.json"}
     assert {f"synced {name}" for name in in_python} <= set(done[:named])
-    directory, line = done.index("synced store", named), done.index(f"synced {donefiles.DONEFILE}", named)
+    directory, line = done.index("synced store", named), done.index(f"synced {donefile.DONEFILE}", named)
     assert directory < line, "the directory that has the new name is on disk before the line that speaks of it"

@@ -9,12 +9,12 @@ import pytest
 
 from clickline.config import Job
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.chains import opened
 from clickline.publish.parity import check_again
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.train.api import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.train.session import train_job
+from clickline.versions import donefile
+from clickline.versions.chain import opened
+from clickline.versions.store import open_store
 
 START = 1_700_000_000
 ROWS = 400
@@ -86,7 +86,7 @@ def test_a_delta_on_a_parent_with_other_features_is_refused(
     publish(one.directory, store, Settings(kind="base", sample_rows=16))
     with pytest.raises(VersionError, match=r"version 1 has other features .*; publish a base"):
         publish(other.directory, store, Settings(kind="delta", sample_rows=16))
-    assert donefiles.read(store).last == 1
+    assert donefile.read(store).last == 1
     assert publish(one.directory, store, Settings(kind="auto", sample_rows=16)).kind == "delta"
     with caplog.at_level("INFO"):
         manifest = publish(other.directory, store, Settings(kind="auto", sample_rows=16))

@@ -10,12 +10,12 @@ from trainings import Training
 
 from clickline import _native
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.chains import opened
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.publish.trained import open_trained
-from clickline.publish.versions import difference, list_versions, show, verify
+from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.chain import opened
+from clickline.versions.maintenance import difference, list_versions, show, verify
+from clickline.versions.store import Store, open_store
 
 
 def assert_same_rows(store: Store, version: int, checkpoint: Path) -> None:
@@ -98,13 +98,13 @@ def test_a_delta_without_a_parent_is_refused(training: Training, tmp_path: Path)
     store = open_store(tmp_path / "store")
     with pytest.raises(VersionError, match=r"no version yet .* publish a base"):
         publish(training.run, store, Settings(kind="delta"))
-    assert donefiles.read(store).last == 0
+    assert donefile.read(store).last == 0
 
 
 def test_a_delta_of_another_row_type_is_refused(filled: Store, training: Training) -> None:
     with pytest.raises(VersionError, match=r"has fp16 rows of dim .*, version 3 has fp32 of .*: publish a base"):
         publish(training.run, filled, Settings(kind="delta", dtype="fp16"))
-    assert donefiles.read(filled).last == 3
+    assert donefile.read(filled).last == 3
 
 
 @pytest.mark.heavy

@@ -12,11 +12,11 @@ import pytest
 from trainings import Training
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles
-from clickline.publish.donefiles import DONEFILE, append_version
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import Store, open_store
-from clickline.publish.versions import verify
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.donefile import DONEFILE, append_version
+from clickline.versions.maintenance import verify
+from clickline.versions.store import Store, open_store
 from small_disks import small_disk
 
 DIGEST = "0" * 64
@@ -48,10 +48,10 @@ def test_a_line_that_was_written_in_part_is_an_error_and_leaves_the_donefile_as_
         with largest_file(len(before) + more), pytest.raises(VersionError, match=r"versions\.jsonl: cannot be written"):
             add(store, 4)
         assert file.read_bytes() == before
-        assert donefiles.read(store).last == 3
+        assert donefile.read(store).last == 3
     with largest_file(len(before) + length + 10):
         add(store, 4)
-    assert donefiles.read(store).last == 4
+    assert donefile.read(store).last == 4
 
 
 def test_writes_that_are_cut_short_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_writes_that_are_cut_short_go_on(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "pwrite", lambda file, content, at: pwrite(file, content[:7], at))
     add(store, 1)
     add(store, 2)
-    assert donefiles.read(store).last == 2
+    assert donefile.read(store).last == 2
 
 
 def test_publishing_on_a_full_disk(training: Training, tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_publishing_on_a_full_disk(training: Training, tmp_path: Path) -> None:
         publish(training.checkpoints[0], store, Settings(kind="base", sample_rows=16))
         taken = room - disk.free
         before = {path: path.read_bytes() for path in disk.path.glob("store/v*/*")}
-        donefile = (disk.path / "store" / DONEFILE).read_bytes()
+        lines = (disk.path / "store" / DONEFILE).read_bytes()
         for leave in (0, 4096, taken // 3, taken * 2 // 3):
             disk.fill(leave=leave)
             with pytest.raises(VersionError, match="No space left on device"):
                 publish(training.checkpoints[1], store, Settings(kind="base", sample_rows=16))
             assert {path: path.read_bytes() for path in disk.path.glob("store/v*/*")} == before
-            assert (disk.path / "store" / DONEFILE).read_bytes() == donefile
+            assert (disk.path / "store" / DONEFILE).read_bytes() == lines
             assert not list(disk.path.glob("store/.writing-*"))
         disk.make_room()
         assert publish(training.checkpoints[1], store, Settings(kind="base", sample_rows=16)).version == 2

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickline import _native
-from clickline.publish.chains import Chain
-from clickline.publish.deltas import table_file, write_rows
-from clickline.publish.manifests import DTYPES, Dtype
+from clickline.publish.row_files import table_file, write_rows
 from clickline.train.learner import Learner
+from clickline.versions.chain import Chain
+from clickline.versions.manifest import DTYPES, Dtype
 
 KEYS = (np.arange(60, dtype=np.uint64) + 1) * np.uint64(0x9E3779B97F4A7C15)
 DIM = 3

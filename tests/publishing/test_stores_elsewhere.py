@@ -8,11 +8,11 @@ import pytest
 from trainings import Training
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles, stores
 from clickline.publish.parity import check_again
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.publish.versions import difference, keep, list_versions, rollback, verify
+from clickline.publish.publisher import Settings, publish
+from clickline.versions import donefile
+from clickline.versions.maintenance import difference, keep, list_versions, rollback, verify
+from clickline.versions.store import Store, open_store
 
 
 @pytest.mark.heavy
@@ -40,19 +40,19 @@ def test_what_an_upload_left_is_invisible_and_cleared_away(training: Training, m
     store = open_store("memory://uploads/models")
     publish(training.run, store, Settings(sample_rows=16))
     store.write("v0000000002/embedding.dict", b"half")
-    assert list(donefiles.read(store).entries) == [1]
+    assert list(donefile.read(store).entries) == [1]
     assert publish(training.run, store, Settings(sample_rows=16)).version == 2
     assert verify(store, 2) == 10
 
-    def full(self: stores.Store, file: Path, name: str) -> None:
+    def full(self: Store, file: Path, name: str) -> None:
         if name.endswith("manifest.json"):
             raise VersionError(f"{name}: no space left")
         self.write(name, file.read_bytes())
 
-    monkeypatch.setattr(stores.Store, "put", full)
+    monkeypatch.setattr(Store, "put", full)
     with pytest.raises(VersionError, match="no space left"):
         publish(training.run, store, Settings(sample_rows=16))
-    assert donefiles.read(store).last == 2
+    assert donefile.read(store).last == 2
     assert "v0000000003" not in store.names()
 
 

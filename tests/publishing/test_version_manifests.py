@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clickline.errors import VersionError
-from clickline.publish.donefiles import Entry
-from clickline.publish.manifests import LIMIT, MANIFEST, Manifest, parse, read_manifest
-from clickline.publish.stores import open_store
+from clickline.versions.donefile import Entry
+from clickline.versions.manifest import LIMIT, MANIFEST, Manifest, parse, read_manifest
+from clickline.versions.store import open_store
 
 FILE = {"bytes": 3, "sha256": "a" * 64}
 

@@ -12,7 +12,7 @@ from trainings import Training
 from typer.testing import CliRunner
 
 from clickline.cli import app
-from clickline.publish.stores import Store
+from clickline.versions.store import Store
 
 runner = CliRunner()
 

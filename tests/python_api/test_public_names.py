@@ -10,7 +10,7 @@ import pytest
 import clickline
 from clickline import errors
 from clickline.config.job import Job
-from clickline.config.reading import read_job
+from clickline.config.loading.reader import read_job
 
 NAMES = [
     "AsyncClient",

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.data.batch import Batch
-from clickline.data.pipeline import Dataset
-from clickline.data.positions import Position
+from clickline.data.dataset import Dataset
+from clickline.data.position import Position
 from clickline.data.schema import Schema
 
 COLUMNS = Features.model_validate({"slots": ["user", {"name": "tags", "separator": ";"}], "dense": ["price"]})

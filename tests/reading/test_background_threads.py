@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clickline.data.conveyors import Conveyor
+from clickline.data.prefetch import Conveyor
 
 
 def alive() -> list[str]:
@@ -135,7 +135,7 @@ def test_forgotten_conveyor_stops() -> None:
 
 def test_program_that_does_not_close_still_ends() -> None:
     program = (
-        "from clickline.data.conveyors import Conveyor\n"
+        "from clickline.data.prefetch import Conveyor\n"
         "first = Conveyor(iter(int, 1), work=lambda item: item, threads=2, ahead=4)\n"
         "second = Conveyor(iter(first), upstream=first, ahead=2)\n"
         "print(next(second))\n"

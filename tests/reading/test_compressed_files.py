@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from clickline.data.compression import Stream, decompressed
+from clickline.data.sources.compression import Stream, decompressed
 from clickline.errors import DataError
 
 CONTENT = random.Random(1).randbytes(300_000) + b"line\n" * 200_000

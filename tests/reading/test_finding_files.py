@@ -12,7 +12,7 @@ import fsspec
 import pytest
 from fsspec.registry import _registry
 
-from clickline.data.files import File, Storage, find
+from clickline.data.sources.files import File, Storage, find
 from clickline.errors import DataError, JobError
 
 

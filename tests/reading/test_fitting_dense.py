@@ -9,7 +9,7 @@ import pytest
 
 from clickline.config.data import Data
 from clickline.config.features import Features
-from clickline.data.fitting import fit
+from clickline.data.normalization import fit
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 

@@ -11,10 +11,10 @@ from click_logs import COLUMNS, READER, dataset, plain, taken, write
 
 from clickline._native import feature_key
 from clickline.config.data import Data
-from clickline.data import reader_tables
-from clickline.data.pipeline import Dataset
-from clickline.data.readers import Reader
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
+from clickline.data.sources import custom_reader_tables
+from clickline.data.sources.custom_reader import Reader
 from clickline.errors import DataError, JobError
 from clickline.plugins import load_class
 
@@ -72,7 +72,7 @@ class Half(Reader):
 
 @pytest.mark.parametrize("rows_per_table", [4096, 20])
 def test_malformed_rows_are_skipped_and_told_with_row_and_column(rows_per_table, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(reader_tables, "ROWS_PER_TABLE", rows_per_table)
+    monkeypatch.setattr(custom_reader_tables, "ROWS_PER_TABLE", rows_per_table)
     path = write(tmp_path, "custom", 60)
     (tmp_path / "half.py").write_text(BAD_ROWS)
 

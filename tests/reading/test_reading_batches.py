@@ -17,9 +17,9 @@ from click_logs import criteo, dataset, plain, records, taken, write
 
 from clickline.config.data import Data
 from clickline.config.features import Features
-from clickline.data import streams
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
+from clickline.data.sources import text_blocks
 from clickline.errors import DataError
 
 KINDS = ["criteo", "gz", "csv", "parquet", "custom"]
@@ -155,7 +155,7 @@ def test_no_rows_at_all(kind: str, tmp_path: Path) -> None:
 
 
 def test_endless_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "_LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(text_blocks, "_LONGEST_LINE", 1 << 20)
     (tmp_path / "a").write_bytes(b"0\n" + bytes(3 << 20))
     with pytest.raises(DataError, match=r"'.*/a' has a line of more than 1 MiB at byte 2: is this a text file"):
         taken(dataset([tmp_path / "a"], "criteo", tmp_path, block_bytes=1 << 20, max_bad_rows=5))

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from click_logs import criteo, dataset, plain, taken, write
 
-from clickline.data import reader_tables, shuffling, tables
-from clickline.data.positions import Position
+from clickline.data import shuffling
+from clickline.data.position import Position
+from clickline.data.sources import column_blocks, custom_reader_tables
 from clickline.errors import CheckpointError, DataError
 
 
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several record batches in a file of a few rows."""
-    for module in (reader_tables, tables):
+    for module in (custom_reader_tables, column_blocks):
         monkeypatch.setattr(module, "ROWS_PER_TABLE", 20)
 
 

@@ -20,13 +20,13 @@ import numpy as np
 
 from clickline.config.features import Dense, Slot
 from clickline.data.schema import Schema
-from clickline.serve.configuring import ServeConfig
-from clickline.serve.counting import Counts
-from clickline.serve.fronts import Timing
-from clickline.serve.guarding import Guard
-from clickline.serve.reading import FeatureReader
-from clickline.serve.request_series import series_of
+from clickline.serve.http.auth import Guard
+from clickline.serve.http.connection_table import Timing
+from clickline.serve.metrics.counters import Counts
+from clickline.serve.metrics.request_series import series_of
+from clickline.serve.predictor.feature_reader import FeatureReader
 from clickline.serve.requests import Answer, Counting, Question, refuse
+from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import Worker
 
 SCHEMA = Schema(

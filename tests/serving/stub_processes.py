@@ -14,11 +14,11 @@ from typing import Any
 
 from serving_doubles import StubPredictor
 
-from clickline.launch.logs import set_up
-from clickline.launch.predictors import serve, worker_main
-from clickline.serve.configuring import ServeConfig
-from clickline.serve.counting import Counts
+from clickline.launch.predictor_processes import serve, worker_main
+from clickline.processes.logs import set_up
+from clickline.serve.metrics.counters import Counts
 from clickline.serve.requests import Question
+from clickline.serve.serve_settings import ServeConfig
 
 
 class SlowPredictor(StubPredictor):

@@ -14,10 +14,10 @@ import uvloop
 from raw_http import Talk, get
 from serving_doubles import serving
 
-from clickline.serve.admission import ByteBudget
-from clickline.serve.connections import Connection
-from clickline.serve.fronts import Front, Timing
-from clickline.serve.relaying import Relays
+from clickline.serve.http.admission import ByteBudget
+from clickline.serve.http.connection import Connection
+from clickline.serve.http.connection_table import Front, Timing
+from clickline.serve.http.grpc_relay import Relays
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 

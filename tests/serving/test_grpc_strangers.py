@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickline.serve.grpc_service import SERVICE
-from clickline.serve.http2_frames import PREFACE, FrameHeads, OpenCalls
-from clickline.serve.payloads import infer_request
-from clickline.serve.protos import open_inference_pb2 as messages
+from clickline.client.payloads import infer_request
+from clickline.serve.http.http2_frames import PREFACE, FrameHeads, OpenCalls
+from clickline.serve.protocols.grpc_service import SERVICE
+from clickline.serve.protocols.protos import open_inference_pb2 as messages
 from cube_processes import eventually
 from model_versions import TOLERANCE, ModelVersions
 from predictor_worker import TOKEN, PredictorWorker

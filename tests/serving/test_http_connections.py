@@ -12,8 +12,8 @@ import pytest
 from raw_http import Talk, chunked, get, post
 from serving_doubles import BODY, PROBABILITY, VERSION, Server, serving
 
-from clickline.serve.connections import AT_ONCE
-from clickline.serve.fronts import Timing
+from clickline.serve.http.connection import AT_ONCE
+from clickline.serve.http.connection_table import Timing
 
 LIVE = "/v2/health/live"
 SHORT = Timing(head=0.3, body=0.3, idle=0.3, writing=0.5, linger=0.5)

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_http import chunked, get, post
 
-from clickline.serve.messages import Request
-from clickline.serve.parsing import Incoming
+from clickline.serve.http.http_messages import Request
+from clickline.serve.http.request_parser import Incoming
 from clickline.serve.requests import RequestError
 
 WHOLE = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import clickline.cli.serve  # noqa: F401  (the name in the package is the verb's)
 import pytest
 
-import clickline.cli.serve  # noqa: F401  (the name in the package is the verb's)
 from clickline.errors import JobError
 
-settings = sys.modules["clickline.cli.serve"]._settings
+settings = sys.modules["clickline.cli.verbs.processes.serve"]._settings
 NOTHING = (None, None, None, "cube", "ctr", None, None)
 
 

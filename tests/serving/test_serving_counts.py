@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickline.serve import metrics
-from clickline.serve.accepting import Balance
-from clickline.serve.counting import METRICS, MOST_LABELS, OTHERS, PROBABILITIES, Counts, added_up, series
+from clickline.serve.http.acceptor import Balance
+from clickline.serve.metrics import metrics_page
+from clickline.serve.metrics.counters import METRICS, MOST_LABELS, OTHERS, PROBABILITIES, Counts, added_up, series
 
 
 def page(directory: Path) -> list[str]:
-    return metrics.page(directory, times={}).decode().splitlines()
+    return metrics_page.page(directory, times={}).decode().splitlines()
 
 
 def test_nothing_is_lost_between_threads(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_prometheus_reads_the_page(tmp_path: Path) -> None:
     counts.observe("clickline_seconds", 0.0123, "rows")
     counts.count("unheard_of_total", 2, "x")
     counts.observe("unheard_of_seconds", 2)
-    text = metrics.page(tmp_path, times={"ctr": time.time() - 60}).decode()
+    text = metrics_page.page(tmp_path, times={"ctr": time.time() - 60}).decode()
     found = {family.name: family for family in text_string_to_metric_families(text)}
     assert {name.removesuffix("_total") for name in METRICS} <= set(found)
     labels = {"protocol": "plain", "model": "ctr", "variant": 'a "quoted" \\ tag\n'}

@@ -13,8 +13,8 @@ from raw_http import Talk, get
 from serving_doubles import BODY, PROBABILITY, serving
 
 from clickline.errors import JobError
-from clickline.serve.admission import EvictingPool, client_network
-from clickline.serve.guarding import Guard, tls_context
+from clickline.serve.http.admission import EvictingPool, client_network
+from clickline.serve.http.auth import Guard, tls_context
 
 TOKEN = b"a token for tests only"
 

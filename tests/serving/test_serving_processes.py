@@ -16,11 +16,11 @@ import pytest
 from serving_doubles import BODY, PROBABILITY
 from stub_servers import LONG, running, until
 
-from clickline.durable import alive
 from clickline.errors import PeerError
-from clickline.launch.process import Spec
-from clickline.launch.restart_policy import RestartPolicy
-from clickline.launch.supervising import Supervisor
+from clickline.files.atomic import alive
+from clickline.processes.process import Spec
+from clickline.processes.restart_policy import RestartPolicy
+from clickline.processes.supervisor import Supervisor
 from processes import run
 
 pytestmark = pytest.mark.heavy

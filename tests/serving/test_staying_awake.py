@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clickline.serve import wakefulness
-from clickline.serve.wakefulness import BUSY, REST, Wakefulness
+from clickline.serve.http import busy_poll
+from clickline.serve.http.busy_poll import BUSY, REST, Wakefulness
 
 SECONDS = 2e-4
 TURN = 1e-5
@@ -38,7 +38,7 @@ class Turns:
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     made = Turns()
-    monkeypatch.setattr(wakefulness, "perf_counter", lambda: made.now)
+    monkeypatch.setattr(busy_poll, "perf_counter", lambda: made.now)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     return made
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from clickline.data.files import find
+from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
-from clickline.publish import donefiles
-from clickline.publish.file_copy import fetch_checked
-from clickline.publish.stores import Store, open_store
+from clickline.versions import donefile
+from clickline.versions.file_copy import fetch_checked
+from clickline.versions.store import Store, open_store
 from object_server import CuttingProxy, ObjectServer
 
 FOREVER = 10_000
@@ -118,9 +118,9 @@ def test_a_log_that_never_arrives_is_an_error_that_names_it(
 
 
 def test_a_donefile_whose_answer_is_lost_has_its_line_once(store: Store, proxy: CuttingProxy) -> None:
-    donefiles.append_version(store, version=1, kind="base", parent=None, sha256="0" * 64)
+    donefile.append_version(store, version=1, kind="base", parent=None, sha256="0" * 64)
     proxy.cut("reply", "PUT", times=3)  # those of lock and donefile
-    donefiles.append_version(store, version=2, kind="base", parent=None, sha256="0" * 64)
+    donefile.append_version(store, version=2, kind="base", parent=None, sha256="0" * 64)
     assert proxy.cuts == 3
-    assert list(donefiles.read(store).entries) == [1, 2]
+    assert list(donefile.read(store).entries) == [1, 2]
     assert store.names() == ["versions.jsonl"]

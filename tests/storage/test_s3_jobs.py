@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from clickline.compat.cube.product_source import EitherSource
 from clickline.config import Job
-from clickline.cube.building import build
-from clickline.cube.older_sources import EitherSource
-from clickline.cube.shardfiles import read_shard
-from clickline.data.compression import decompressed
-from clickline.data.files import find
+from clickline.cube.shard_files import read_shard
+from clickline.cube.transfer.builder import build
+from clickline.data.sources.compression import decompressed
+from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.publish.versions import list_versions, verify
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.serve.predictor.served_model import Served
+from clickline.train.session import train_job
+from clickline.versions.maintenance import list_versions, verify
+from clickline.versions.store import open_store
 from object_server import SECRET, VARIABLES, ObjectServer
 from processes import small_settings, start, write_job
 

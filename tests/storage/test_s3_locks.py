@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from clickline.errors import VersionError
-from clickline.publish.object_lock import ObjectLock, holder_record
-from clickline.publish.stores import Store, open_store
+from clickline.versions.object_lock import ObjectLock, holder_record
+from clickline.versions.store import Store, open_store
 from object_server import CuttingProxy
 
 NAME = ".publishing.lock"

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import VersionError
-from clickline.publish import donefiles, version_cache
-from clickline.publish.chains import opened
-from clickline.publish.donefiles import DONEFILE
-from clickline.publish.stores import open_store
-from clickline.publish.version_cache import DIRECTORY, VersionCache, cache_directory
+from clickline.versions import donefile, version_cache
+from clickline.versions.chain import opened
+from clickline.versions.donefile import DONEFILE
+from clickline.versions.store import open_store
+from clickline.versions.version_cache import DIRECTORY, VersionCache, cache_directory
 from counting_files import CountingFiles
 from cube_processes import eventually
 from model_versions import ModelVersions
@@ -56,7 +56,7 @@ def sizes(published: ModelVersions) -> dict[str, int]:
     """Of all files that a reader of the newest version needs."""
     root = Path(published._store.url)
     needed = [*root.glob("v*/manifest.json"), *root.glob("v*/*.dict")]
-    last = root / donefiles.directory_of(published.last)
+    last = root / donefile.directory_of(published.last)
     needed += [last / "network.onnx", last / "sample.safetensors"]
     return {str(path.relative_to(root)): path.stat().st_size for path in needed}
 
@@ -108,7 +108,7 @@ def test_workers_fetch_each_file_of_a_version_once_and_old_versions_go(
         before = published.last
         published.base()
         eventually(lambda: loaded(log, published.last) == WORKERS)
-        folder = donefiles.directory_of(published.last)
+        folder = donefile.directory_of(published.last)
         assert {name: size for name, size in sent(files).items() if name.startswith(folder)} == {
             name: size for name, size in sizes(published).items() if name.startswith(folder)
         }
@@ -124,7 +124,7 @@ def test_workers_fetch_each_file_of_a_version_once_and_old_versions_go(
 def test_processes_killed_in_the_middle_of_a_download_leave_what_the_next_start_goes_on_from(
     published: ModelVersions, files: CountingFiles, tmp_path: Path
 ) -> None:
-    folder = donefiles.directory_of(published.last)
+    folder = donefile.directory_of(published.last)
     files.hold(f"{folder}/embedding.dict")
     with serving(files, tmp_path, workers=2) as (process, _):
         assert files.holding.wait(60)
@@ -143,14 +143,14 @@ def test_a_damaged_copy_is_fetched_again(published: ModelVersions, files: Counti
     store = open_store(files.address)
     with opened(store, published.last, cache=cache):
         pass
-    copy = cache.directory / donefiles.directory_of(published.last) / "embedding.dict"
+    copy = cache.directory / donefile.directory_of(published.last) / "embedding.dict"
     content = copy.read_bytes()
     copy.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     files.sent.clear()
     with opened(store, published.last, cache=cache):
         pass
     assert copy.read_bytes() == content
-    assert list(sent(files)) == [f"{donefiles.directory_of(published.last)}/embedding.dict"]
+    assert list(sent(files)) == [f"{donefile.directory_of(published.last)}/embedding.dict"]
 
 
 def test_many_that_open_a_version_at_once_share_one_download(
@@ -176,11 +176,11 @@ def test_nothing_is_removed_while_somebody_opens_a_version(
         published.base()
         with opened(store, published.last, cache=cache):
             pass
-        assert donefiles.directory_of(1) in kept(tmp_path)
+        assert donefile.directory_of(1) in kept(tmp_path)
         assert first.network()
     with opened(store, published.last, cache=cache):
         pass
-    assert donefiles.directory_of(1) not in kept(tmp_path)
+    assert donefile.directory_of(1) not in kept(tmp_path)
 
 
 def test_stores_that_nobody_opens_any_more_are_forgotten(

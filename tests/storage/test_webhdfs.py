@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
-from clickline.data.files import find
+from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
-from clickline.publish import donefiles
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.publish.versions import keep, list_versions, verify
-from clickline.serve.served import Served
-from clickline.train.api import train_job
+from clickline.publish.publisher import Settings, publish
+from clickline.serve.predictor.served_model import Served
+from clickline.train.session import train_job
+from clickline.versions import donefile
+from clickline.versions.maintenance import keep, list_versions, verify
+from clickline.versions.store import open_store
 from processes import small_settings
 from webhdfs_server import WebHdfsServer
 
@@ -74,7 +74,7 @@ def test_a_name_node_that_refuses_is_an_error_with_its_words(hdfs: WebHdfsServer
     store = open_store(f"{hdfs.url}/models")
     hdfs.safe_mode = True
     with pytest.raises(VersionError, match=rf"{hdfs.url}/models/.*: RuntimeError: Name node is in safe mode"):
-        donefiles.append_version(store, version=1, kind="base", parent=None, sha256="0" * 64)
+        donefile.append_version(store, version=1, kind="base", parent=None, sha256="0" * 64)
     assert not list(hdfs.root.rglob("*.jsonl"))
 
 

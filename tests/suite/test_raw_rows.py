@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from clickline.client.raw_rows import first_rows, raw_rows
 from clickline.config import Job
-from clickline.data.arrow import parse_table
 from clickline.data.batch import Batch, join
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
-from clickline.serve.raw_rows import first_rows, raw_rows
+from clickline.data.sources.arrow import parse_table
 
 CRITEO = ["1", "3", "", "-2", *["7"] * 10, "68fd1e64", "", *["a b"] * 24]
 LOGS: dict[str, tuple[str, dict[str, Any]]] = {

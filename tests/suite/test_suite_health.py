@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from clickline.launch.suite_health import examine
-from clickline.launch.suite_states import claimed, write_suite
+from clickline.launch.suite_state import claimed, write_suite
 from processes import run
 
 WELL: dict[str, tuple[int, Any]] = {

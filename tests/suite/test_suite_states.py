@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import PeerError
-from clickline.launch import suite_states
-from clickline.launch.suite_states import (
+from clickline.launch import suite_state
+from clickline.launch.suite_state import (
     LOCK,
     claimed,
     clear,
@@ -28,7 +28,7 @@ from clickline.launch.suite_states import (
     write_suite,
     write_token,
 )
-from clickline.process_identity import birth, boot_id
+from clickline.processes.process_identity import birth, boot_id
 from processes import run
 
 HOLD = """
@@ -143,7 +143,7 @@ def test_a_stranger_gets_no_signal_while_another_suite_begins(tmp_path: Path, ch
 def test_a_suite_that_has_just_begun_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the lock and says who it is only after whoever wants to stop it has looked three times."""
     looks = 0
-    is_up_really = suite_states.is_up
+    is_up_really = suite_state.is_up
 
     def looked(state: Path) -> bool:
         nonlocal looks
@@ -155,7 +155,7 @@ def test_a_suite_that_has_just_begun_is_waited_for(tmp_path: Path, monkeypatch: 
     with sleeper() as stranger, another(tmp_path, "unknown") as process:
         stranger_in(tmp_path, stranger.pid)
         noted = {"pid": process.pid, "birth": birth(process.pid), "boot": boot_id(), "components": []}
-        monkeypatch.setattr(suite_states, "is_up", looked)
+        monkeypatch.setattr(suite_state, "is_up", looked)
         assert stop(tmp_path, seconds=30)
         assert looks == 3
         assert process.wait(30) == 0

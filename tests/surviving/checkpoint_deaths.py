@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
-from clickline import failpoints, train_job
+from clickline import train_job
 from clickline.config import Job
 from clickline.errors import ClicklineError
-from clickline.train import checkpoints
-from clickline.train.inspecting import difference
+from clickline.files import failpoints
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -27,7 +28,7 @@ def main(settings: dict[str, Any]) -> None:
         train = {**settings["train"], "max_steps": steps}
         return Job.model_validate({**settings, "name": name, "train": train})
 
-    whole = checkpoints.read(train_job(job("whole", 25)).checkpoint)
+    whole = checkpoint_files.read(train_job(job("whole", 25)).checkpoint)
     begun = train_job(job("begun", 15)).directory
     for point in failpoints.TRAINING:
         if point.startswith("standing."):
@@ -43,10 +44,10 @@ def main(settings: dict[str, Any]) -> None:
         facts: dict[str, Any] = {"point": point, "signal": os.WTERMSIG(status)}
         try:
             result = train_job(job(point, 25), resume=True)
-            found = checkpoints.find(directory / "checkpoints")
+            found = checkpoint_files.find(directory / "checkpoints")
             for checkpoint in found:
-                checkpoints.verify(checkpoint)
-            facts["same"] = difference(checkpoints.read(result.checkpoint), whole)["same"]
+                checkpoint_files.verify(checkpoint)
+            facts["same"] = difference(checkpoint_files.read(result.checkpoint), whole)["same"]
             facts["steps"] = [checkpoint.step for checkpoint in found]
             facts["left"] = [path.name for path in directory.rglob(".*") if path.name != ".run.lock"]
         except ClicklineError as error:

@@ -14,8 +14,8 @@ import pytest
 from clickline import train_job
 from clickline.config import Job
 from clickline.errors import CheckpointError
-from clickline.train import checkpoints
-from clickline.train.inspecting import difference
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
 from processes import run as run_verb
 from processes import small_settings, start, write_job
 
@@ -54,15 +54,15 @@ def fill(disk: Path) -> None:
 
 def fill_after(monkeypatch: pytest.MonkeyPatch, disk: Path, *, step: int) -> None:
     """The disk is full as soon as the checkpoint of this step is written."""
-    write = checkpoints.write
+    write = checkpoint_files.write
 
-    def write_then_fill(directory: Path, **facts: Any) -> checkpoints.Checkpoint:
+    def write_then_fill(directory: Path, **facts: Any) -> checkpoint_files.Checkpoint:
         written = write(directory, **facts)
         if written.step == step:
             fill(disk)
         return written
 
-    monkeypatch.setattr(checkpoints, "write", write_then_fill)
+    monkeypatch.setattr(checkpoint_files, "write", write_then_fill)
 
 
 @pytest.mark.parametrize("hit", ["checkpoint", "metrics"])
@@ -78,14 +78,14 @@ def test_one_process_says_it_and_goes_on_to_the_same_bits(criteo, tmp_path, smal
     with pytest.raises(CheckpointError, match=f"{hit}.*cannot be written.*No space left.*--resume goes on"):
         train_job(job)
     monkeypatch.undo()
-    left = checkpoints.find(saves)
+    left = checkpoint_files.find(saves)
     assert left
     for checkpoint in left:
-        checkpoints.verify(checkpoint)
+        checkpoint_files.verify(checkpoint)
     (small_disk / "filler").unlink()
     resumed = train_job(job, resume=True)
     whole = train_job(Job.model_validate({**settings, "output": str(tmp_path / "runs")}))
-    assert difference(checkpoints.read(resumed.checkpoint), checkpoints.read(whole.checkpoint))["same"]
+    assert difference(checkpoint_files.read(resumed.checkpoint), checkpoint_files.read(whole.checkpoint))["same"]
 
 
 @pytest.mark.parametrize("every_steps", [20, 0], ids=["checkpoint", "standing"])
@@ -111,8 +111,8 @@ def test_servers_and_coordinator_say_it_and_go_on(criteo, small_disk, every_step
     said = " ".join(err.split())
     assert "cannot be written" in said
     assert "No space left" in said
-    for checkpoint in checkpoints.find(directory / "checkpoints"):
-        checkpoints.verify(checkpoint)
+    for checkpoint in checkpoint_files.find(directory / "checkpoints"):
+        checkpoint_files.verify(checkpoint)
     (small_disk / "filler").unlink()
     done = run_verb("train", job, "--resume", "--json")
     assert done.returncode == 0, done.stdout

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clickline.train import checkpoints
-from clickline.train.inspecting import difference
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
 from processes import run, small_settings, start, write_job
 
 pytestmark = pytest.mark.heavy
@@ -56,13 +56,16 @@ def test_killed_twice_and_resumed_equals_never_killed(criteo, tmp_path, stalenes
     process = start("train", job, "--resume")
     kill_when(process, lambda: any(saves.glob(".writing-step-000000007*")))
     assert list(saves.glob(".writing-*")), "killed too late to be within the save"
-    assert max(found.step for found in checkpoints.find(saves)) in (60, 70)
+    assert max(found.step for found in checkpoint_files.find(saves)) in (60, 70)
 
     finished = run("train", job, "--resume")
     assert finished.returncode == 0, finished.stderr
     assert not list(saves.glob(".writing-*")), "what the killed save left is cleaned up"
     assert lines_of(directory) == lines_of(tmp_path / "runs" / "whole")
-    last, other = checkpoints.find(saves)[-1], checkpoints.find(tmp_path / "runs" / "whole" / "checkpoints")[-1]
+    last, other = (
+        checkpoint_files.find(saves)[-1],
+        checkpoint_files.find(tmp_path / "runs" / "whole" / "checkpoints")[-1],
+    )
     assert last.step == other.step
     assert difference(last, other)["same"]
     tables = [name for name in last.manifest["files"] if name.startswith("table-")]
@@ -84,5 +87,5 @@ def test_interrupt_leaves_no_traceback_and_a_usable_run(criteo, tmp_path):
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert checkpoints.find(saves)
+    assert checkpoint_files.find(saves)
     assert not list(saves.glob(".writing-*"))

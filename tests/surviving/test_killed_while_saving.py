@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline import failpoints
+from clickline.files import failpoints
 from processes import ENVIRONMENT, small_settings
 
 pytestmark = pytest.mark.heavy

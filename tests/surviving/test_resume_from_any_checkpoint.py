@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
-from clickline.train import checkpoints
-from clickline.train.api import train_job
-from clickline.train.inspecting import difference
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference
+from clickline.train.session import train_job
 from processes import small_settings
 
 
@@ -28,4 +28,5 @@ def test_every_saved_checkpoint_leads_to_the_same_end(criteo: dict[str, str], tm
         again = job.model_copy(update={"output": str(copy.parent)})
         resumed = train_job(again, resume=copy / "checkpoints" / name)
         assert resumed.test == whole.test, name
-        assert difference(checkpoints.read(resumed.checkpoint), checkpoints.read(whole.checkpoint))["same"], name
+        ours, theirs = checkpoint_files.read(resumed.checkpoint), checkpoint_files.read(whole.checkpoint)
+        assert difference(ours, theirs)["same"], name

@@ -10,13 +10,13 @@ import torch
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.ps.dense import Flat
-from clickline.train import checkpoints
-from clickline.train.building import build
-from clickline.train.checkpoints import Checkpoint
-from clickline.train.cluster.serving import ParameterServer
+from clickline.ps.server.server import ParameterServer
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.flat_parameters import Flat
 from clickline.train.learner import Learner
-from clickline.train.piece_progress import PieceProgress, progress_in
+from clickline.train.model_factory import build
+from clickline.train.monitoring.piece_progress import PieceProgress, progress_in
 from clusters import Run, settings_for, shows_of
 
 pytestmark = pytest.mark.heavy
@@ -105,8 +105,8 @@ def test_dense_state_of_servers_is_that_of_one_process(halfway: dict[str, Checkp
     """Parameters, their average and the optimizer's moments, not those of a start."""
     job, schema = opened(halfway["async"])
     learner = Learner(job=job, schema=schema, threads=1)
-    learner.restore(checkpoints.load(halfway["async"], tables=learner.sparse.tables), step=halfway["async"].step)
-    check_same_dense(checkpoints.dense_tensors(halfway["async"]), learner.tensors())
+    learner.restore(checkpoint_files.load(halfway["async"], tables=learner.sparse.tables), step=halfway["async"].step)
+    check_same_dense(checkpoint_files.dense_tensors(halfway["async"]), learner.tensors())
 
 
 def test_dense_state_of_one_process_is_that_of_servers(halfway: dict[str, Checkpoint], tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_dense_state_of_one_process_is_that_of_servers(halfway: dict[str, Checkp
             kind = {"value": "model.{}", "average": "average.{}"}.get(key, "optimizer.{}." + key[6:])
             named = flat.named(vector) if vector.dim() else dict.fromkeys(flat.named(flat.values), vector)
             found |= {kind.format(name): tensor for name, tensor in named.items()}
-        check_same_dense(checkpoints.dense_tensors(halfway["single"]), found)
+        check_same_dense(checkpoint_files.dense_tensors(halfway["single"]), found)
     finally:
         server.close()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clickline.config.features import Slot
 from clickline.config.tables import Admission, Eviction, SparseOptimizer, Table, Tables
-from clickline.ps.tables import build_table, policies_of
+from clickline.train.sparse_tables import build_table, policies_of
 
 
 def test_settings_reach_the_table(push: Any, pull: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from clickline import train_job
 from clickline.config import Job
 from clickline.errors import CheckpointError
-from clickline.train import checkpoints
+from clickline.train.checkpoints import checkpoint_files
 
 
 @pytest.fixture
@@ -18,21 +18,21 @@ def trained(small_job):
 
 
 def test_every_damaged_byte_is_found(trained):
-    checkpoint = checkpoints.read(trained.checkpoint)
-    checkpoints.verify(checkpoint)
+    checkpoint = checkpoint_files.read(trained.checkpoint)
+    checkpoint_files.verify(checkpoint)
     for name in checkpoint.manifest["files"]:
         path = checkpoint.path / name
         good = path.read_bytes()
         for place in (0, len(good) // 2, len(good) - 1):
             path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
             with pytest.raises(CheckpointError, match=f"{name}.*damaged"):
-                checkpoints.verify(checkpoint)
+                checkpoint_files.verify(checkpoint)
         path.write_bytes(good[:-1])
         with pytest.raises(CheckpointError, match="damaged"):
-            checkpoints.verify(checkpoint)
+            checkpoint_files.verify(checkpoint)
         path.unlink()
         with pytest.raises(CheckpointError, match="missing"):
-            checkpoints.verify(checkpoint)
+            checkpoint_files.verify(checkpoint)
         path.write_bytes(good)
 
 
@@ -42,7 +42,7 @@ def test_a_manifest_cannot_name_files_elsewhere(trained):
     manifest["files"]["../../secret"] = {"bytes": 1, "sha256": ""}
     path.write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="leaves the checkpoint's directory"):
-        checkpoints.read(trained.checkpoint)
+        checkpoint_files.read(trained.checkpoint)
 
 
 def test_resuming_with_another_model_is_refused_by_name(small_job, trained):
@@ -54,7 +54,7 @@ def test_resuming_with_another_model_is_refused_by_name(small_job, trained):
 def test_training_again_in_the_same_place_loses_nothing(small_job, trained):
     with pytest.raises(CheckpointError, match="--resume goes on"):
         train_job(small_job)
-    assert checkpoints.find(trained.directory / "checkpoints")
+    assert checkpoint_files.find(trained.directory / "checkpoints")
 
 
 def test_only_the_newest_and_the_best_are_kept(small_job, criteo):
@@ -63,7 +63,7 @@ def test_only_the_newest_and_the_best_are_kept(small_job, criteo):
     settings["data"]["valid"] = [criteo["test"]]
     settings["train"]["epochs"] = 3
     result = train_job(Job.model_validate(settings))
-    steps = [found.step for found in checkpoints.find(result.directory / "checkpoints")]
+    steps = [found.step for found in checkpoint_files.find(result.directory / "checkpoints")]
     newest = result.steps
     assert newest in steps
     assert int(result.checkpoint.name.removeprefix("step-")) in steps
@@ -75,16 +75,16 @@ def test_a_damaged_manifest_is_named(trained):
     good = path.read_text()
     path.write_text(good.replace('"seed": 5', '"seed": 7'))
     with pytest.raises(CheckpointError, match=r"manifest\.json: damaged"):
-        checkpoints.read(trained.checkpoint)
+        checkpoint_files.read(trained.checkpoint)
 
 
 def test_dense_state_is_compared_with_its_digest_by_whoever_loads_it_alone(trained):
     """As a parameter server does, which reads its own rows of the tables and leaves the others' files alone."""
-    path = trained.checkpoint / checkpoints.DENSE
+    path = trained.checkpoint / checkpoint_files.DENSE
     good = path.read_bytes()
     path.write_bytes(good[:-9] + bytes([good[-9] ^ 64]) + good[-8:])
     with pytest.raises(CheckpointError, match=r"dense\.safetensors: damaged"):
-        checkpoints.dense_tensors(checkpoints.read(trained.checkpoint))
+        checkpoint_files.dense_tensors(checkpoint_files.read(trained.checkpoint))
 
 
 def test_going_on_from_an_earlier_one_does_not_cost_the_newest(small_job):
@@ -95,7 +95,7 @@ def test_going_on_from_an_earlier_one_does_not_cost_the_newest(small_job):
     run = train_job(Job.model_validate(settings))
     saves = run.directory / "checkpoints"
     (saves / "step-0000000015").rename(saves / "step-0000000005")  # its name alone is what matters here
-    checkpoints.prune(saves, newest=5, keep=1, also=None)
+    checkpoint_files.prune(saves, newest=5, keep=1, also=None)
     assert sorted(path.name for path in saves.glob("step-*")) == ["step-0000000005", "step-0000000020"]
 
 

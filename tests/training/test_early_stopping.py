@@ -9,10 +9,10 @@ import pytest
 
 import clickline
 from clickline.config import Job
-from clickline.config.contradictions import stopping_metric_problems
 from clickline.config.training import Train
+from clickline.config.validation.contradictions import stopping_metric_problems
 from clickline.errors import JobError
-from clickline.train.stopping import better, score
+from clickline.train.early_stopping import better, score
 
 PATIENCE = 2
 

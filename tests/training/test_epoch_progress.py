@@ -10,10 +10,10 @@ import pytest
 
 import clickline
 from clickline.config import Job
-from clickline.train import checkpoints
-from clickline.train.epoch_progress import EpochProgress, duration
-from clickline.train.metrics import auc
-from clickline.train.watching import Silent
+from clickline.progress import Silent
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.evaluation.metrics import auc
+from clickline.train.monitoring.epoch_progress import EpochProgress, duration
 
 
 class Watch(Silent):
@@ -79,5 +79,5 @@ def test_a_run_shows_auc_and_share_and_counts_epochs_from_one(small_job, criteo)
     assert {line["epoch"] for line in lines if line["kind"] == "train"} == {1, 2}
     assert [line["epoch"] for line in lines if line["kind"] != "train"] == [1, 2, 2]
     assert json.loads((result.directory / "status.json").read_text())["epoch"] == 2
-    found = {one.step: one.epoch for one in checkpoints.find(result.directory / "checkpoints")}
+    found = {one.step: one.epoch for one in checkpoint_files.find(result.directory / "checkpoints")}
     assert found == {30: 1, 45: 1, 60: 2, 90: 2}

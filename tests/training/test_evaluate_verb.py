@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import clickline
 from clickline.cli import app
 from clickline.config import Job
-from clickline.train.metrics import auc
+from clickline.train.evaluation.metrics import auc
 
 COLUMNS = ["label", "user", "movie", "price", "country"]
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from clickline.config.metrics import MetricSettings
+from clickline.config.metric_settings import MetricSettings
 from clickline.data.batch import Batch
 from clickline.errors import CheckpointError
-from clickline.train.journal import Interval, Journal
 from clickline.train.learner import Learned
+from clickline.train.monitoring.journal import Interval, Journal
 from small_disks import small_disk
 
 

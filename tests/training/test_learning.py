@@ -8,13 +8,13 @@ import torch
 
 import clickline
 from clickline.config import Job
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
-from clickline.ps.averages import Average
-from clickline.train import checkpoints
-from clickline.train.api import evaluate_checkpoint
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.warm_start import restart_rows
 from clickline.train.learner import Learner, weight_of
-from clickline.train.warm_start import restart_rows
+from clickline.train.session import evaluate_checkpoint
+from clickline.train.weight_average import Average
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_history_shares_its_items_rows_and_is_understood(history_log, tmp_path
     assert 0.5 < result.test["gauc"] <= 1
     learner, _ = learner_of(job_for(history_log, tmp_path))
     assert list(learner.sparse.tables) == ["embedding"]
-    checkpoints.load(checkpoints.read(result.checkpoint), tables=learner.sparse.tables)
+    checkpoint_files.load(checkpoint_files.read(result.checkpoint), tables=learner.sparse.tables)
     assert len(learner.sparse.tables["embedding"]) == 40 + 30, "one row a user, one a movie, seen or not"
 
 

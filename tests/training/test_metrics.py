@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from clickline.train.calibration import calibration_bins, expected_calibration_error
-from clickline.train.metrics import auc, gauc, measure, sigmoid
-from clickline.train.recall import recall_at
+from clickline.train.evaluation.calibration import calibration_bins, expected_calibration_error
+from clickline.train.evaluation.metrics import auc, gauc, measure, sigmoid
+from clickline.train.evaluation.recall import recall_at
 
 scores = arrays.arrays(np.float64, st.integers(2, 60), elements=st.integers(-5, 5).map(float))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clickline.config import Job
-from clickline.train.own_code import CODE, LIMIT, keep_own_code
+from clickline.train.run_files.own_code import CODE, LIMIT, keep_own_code
 from processes import ENVIRONMENT, start, write_job
 
 MODEL = """

@@ -11,10 +11,10 @@ import pytest
 
 import clickline
 from clickline.config import Job
-from clickline.config.metrics import MetricSettings
+from clickline.config.metric_settings import MetricSettings
 from clickline.errors import JobError
-from clickline.train.api import evaluate_checkpoint
-from clickline.train.metric_set import MetricSet
+from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.session import evaluate_checkpoint
 from processes import run, small_settings, write_job
 
 OWN = """

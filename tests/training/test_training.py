@@ -10,9 +10,9 @@ import pytest
 import clickline
 from clickline.config import Job
 from clickline.errors import DataError, JobError, ModelError
-from clickline.train import checkpoints
-from clickline.train.api import evaluate_checkpoint
-from clickline.train.inspecting import difference, summary
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_inspection import difference, summary
+from clickline.train.session import evaluate_checkpoint
 
 
 def changed(job: Job, **sections: dict[str, object]) -> Job:
@@ -40,7 +40,7 @@ def test_same_seed_same_model_and_another_seed_another(small_job, staleness):
     two = clickline.train_job(changed(job, name="two"))
     three = clickline.train_job(changed(job, name="three", seed=6))
     assert one.test == two.test
-    assert difference(checkpoints.read(one.checkpoint), checkpoints.read(two.checkpoint))["same"]
+    assert difference(checkpoint_files.read(one.checkpoint), checkpoint_files.read(two.checkpoint))["same"]
     assert one.test != three.test
 
 
@@ -67,7 +67,7 @@ def test_several_threads_learn_the_same_table(small_job):
 
 
 def test_summary_counts_rows_and_bytes(small_job):
-    facts = summary(checkpoints.read(clickline.train_job(small_job).checkpoint))
+    facts = summary(checkpoint_files.read(clickline.train_job(small_job).checkpoint))
     assert facts["rows_trained"] == 4500
     assert all(table["rows"] > 100 and table["bytes_per_row"] > 0 for table in facts["tables"].values())
 
@@ -75,7 +75,7 @@ def test_summary_counts_rows_and_bytes(small_job):
 def test_admission_and_eviction_shrink_the_table(small_job):
     def rows(name: str, **tables: object) -> int:
         job = changed(small_job, name=name, tables=tables)
-        facts = summary(checkpoints.read(clickline.train_job(job).checkpoint))
+        facts = summary(checkpoint_files.read(clickline.train_job(job).checkpoint))
         return sum(table["rows"] for table in facts["tables"].values())
 
     everything = rows("all")

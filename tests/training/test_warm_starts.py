@@ -10,15 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 from clickline.config import Job
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.launch.clusters import train_job
-from clickline.publish.publishing import Settings, publish
-from clickline.publish.stores import open_store
-from clickline.publish.trained import open_trained
-from clickline.train import checkpoints
-from clickline.train.api import Result, evaluate_checkpoint
+from clickline.launch.training import train_job
+from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.publisher import Settings, publish
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.session import Result, evaluate_checkpoint
+from clickline.versions.store import open_store
 from processes import small_settings
 from sharing import made_once
 
@@ -54,11 +54,11 @@ def day(days: Path, output: Path, number: int, *, way: str = "single", **more: A
     return Job.model_validate(settings)
 
 
-def yesterday(days: Path) -> checkpoints.Checkpoint:
-    return checkpoints.find(days / "runs" / "day1" / "checkpoints")[-1]
+def yesterday(days: Path) -> checkpoint_files.Checkpoint:
+    return checkpoint_files.find(days / "runs" / "day1" / "checkpoints")[-1]
 
 
-def keys_of(job: Job, checkpoint: checkpoints.Checkpoint) -> NDArray[np.uint64]:
+def keys_of(job: Job, checkpoint: checkpoint_files.Checkpoint) -> NDArray[np.uint64]:
     schema = Schema.from_dict(checkpoint.manifest["schema"])
     data = Dataset(data=job.data, schema=schema, paths=job.data.train, batch_size=1000, seed=1, shuffle=False)
     return np.unique(np.concatenate([batch.keys for batch, _ in data.batches(epoch=0)]))

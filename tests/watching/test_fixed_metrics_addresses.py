@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clickline.config import Job
 from clickline.errors import JobError
-from clickline.train.metrics_server import MetricsServer, metrics_place
-from clickline.train.prometheus_metrics import Labelled
+from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
+from clickline.train.monitoring.prometheus_metrics import Labelled
 from clusters import Run, settings_for
 from ports import port_range
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clickline.launch import logs
+from clickline.processes import logs
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from clickline.config import Job
 from clickline.errors import DataError
-from clickline.launch.clusters import train_job
-from clickline.launch.logs import stamp_of
 from clickline.launch.run_log import run_log
+from clickline.launch.training import train_job
+from clickline.processes.logs import stamp_of
 from processes import run, small_settings, write_job
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clickline.config import Job
-from clickline.train.run_health import complaints_of
-from clickline.train.run_lock import RunLock
-from clickline.train.run_status import RunStatus
+from clickline.train.monitoring.run_health import complaints_of
+from clickline.train.monitoring.run_status import RunStatus
+from clickline.train.run_files.run_lock import RunLock
 from clusters import Run, settings_for
 from processes import run
 

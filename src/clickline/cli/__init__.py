@@ -14,33 +14,37 @@ from typing import Annotated
 
 import typer
 
-from clickline.cli import bench, checkpoint, cube, data, importing, rows, versions
-from clickline.cli.agent import agent
-from clickline.cli.build import build
-from clickline.cli.capacity import capacity
-from clickline.cli.client_config import client_config
-from clickline.cli.coordinator import coordinator
-from clickline.cli.doctor import doctor
-from clickline.cli.down import down
-from clickline.cli.evaluate import evaluate
-from clickline.cli.explain import explain
-from clickline.cli.export import export
-from clickline.cli.fileserver import fileserver
-from clickline.cli.logs import logs
-from clickline.cli.output import ReportingGroup
-from clickline.cli.predict import predict
-from clickline.cli.pserver import pserver
-from clickline.cli.publish import publish
-from clickline.cli.rollback import rollback
-from clickline.cli.runs import compare, runs
-from clickline.cli.serve import serve
-from clickline.cli.status import status
-from clickline.cli.train import train
-from clickline.cli.trainer import trainer
-from clickline.cli.transfer import transfer
-from clickline.cli.up import up
-from clickline.cli.validate import validate
-from clickline.launch.child import live_no_longer_than_parent
+from clickline.cli.shared.output import ReportingGroup
+from clickline.cli.verbs.clients import bench
+from clickline.cli.verbs.clients.client_config import client_config
+from clickline.cli.verbs.clients.predict import predict
+from clickline.cli.verbs.data import data, import_
+from clickline.cli.verbs.processes import cube
+from clickline.cli.verbs.processes.agent import agent
+from clickline.cli.verbs.processes.coordinator import coordinator
+from clickline.cli.verbs.processes.fileserver import fileserver
+from clickline.cli.verbs.processes.pserver import pserver
+from clickline.cli.verbs.processes.serve import serve
+from clickline.cli.verbs.processes.trainer import trainer
+from clickline.cli.verbs.processes.transfer import transfer
+from clickline.cli.verbs.suite.doctor import doctor
+from clickline.cli.verbs.suite.down import down
+from clickline.cli.verbs.suite.logs import logs
+from clickline.cli.verbs.suite.status import status
+from clickline.cli.verbs.suite.up import up
+from clickline.cli.verbs.training import checkpoint
+from clickline.cli.verbs.training.capacity import capacity
+from clickline.cli.verbs.training.evaluate import evaluate
+from clickline.cli.verbs.training.explain import explain
+from clickline.cli.verbs.training.runs import compare, runs
+from clickline.cli.verbs.training.train import train
+from clickline.cli.verbs.training.validate import validate
+from clickline.cli.verbs.versions import rows, versions
+from clickline.cli.verbs.versions.build import build
+from clickline.cli.verbs.versions.export import export
+from clickline.cli.verbs.versions.publish import publish
+from clickline.cli.verbs.versions.rollback import rollback
+from clickline.processes.child import live_no_longer_than_parent
 
 EXIT_CODES = {
     0: "ok",
@@ -111,7 +115,7 @@ app.command()(serve)
 app.command()(predict)
 app.add_typer(bench.app, name="bench")
 app.command("client-config")(client_config)
-data.app.add_typer(importing.app, name="import")
+data.app.add_typer(import_.app, name="import")
 app.add_typer(data.app, name="data")
 app.add_typer(rows.app, name="rows")
 app.command()(validate)

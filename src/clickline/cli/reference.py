@@ -15,7 +15,7 @@ import typer.main
 
 from clickline.cli import EXIT_CODES, app
 from clickline.cli.settings_reference import SERVE, TRANSFER
-from clickline.launch.endings import MEANINGS
+from clickline.processes.exit_reasons import MEANINGS
 
 _HEAD = """\
 # The command line

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clickline.config.reference import SettingsReference
-from clickline.cube.transfer_settings import TransferSettings
-from clickline.serve.configuring import ServeConfig
+from clickline.cube.transfer.transfer_settings import TransferSettings
+from clickline.serve.serve_settings import ServeConfig
 
 _HEAD = """\
 # {title}

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from clickline.config import durations
-from clickline.config.base import Section
+from clickline.config.section import Section
 
 Strategy = Literal["auto", "single", "sync", "async", "half_async", "geo", "collective"]
 _Bounded = Annotated[float, Field(gt=0, le=10**6)]

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from clickline.config.base import Section
-from clickline.config.concealing import check_address, check_concealed, check_plain, check_references
+from clickline.config.secrets import check_address, check_concealed, check_plain, check_references
+from clickline.config.section import Section
 
 FORMATS = ("criteo", "slots", "elasticctr", "csv", "parquet")
 FORMAT_PATTERN = rf"^({'|'.join(FORMATS)}|[\w./-]+:\w+)$"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from clickline.config.base import Section
+from clickline.config.section import Section
 from clickline.config.tables import Admission, Eviction
 
 Pooling = Literal["sum", "mean", "max", "sequence"]

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from clickline.config.base import Section
 from clickline.config.cluster import Cluster, Strategy
-from clickline.config.concealing import check_plain
 from clickline.config.data import Data
 from clickline.config.features import Features
-from clickline.config.metrics import MetricSettings
+from clickline.config.metric_settings import MetricSettings
 from clickline.config.model import Model
+from clickline.config.secrets import check_plain
+from clickline.config.section import Section
 from clickline.config.tables import Tables
 from clickline.config.training import Checkpoint, Train
 

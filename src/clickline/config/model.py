@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clickline.config.base import Section
+from clickline.config.section import Section
 
 
 class Model(Section):

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clickline.config.base import Section
 from clickline.config.job import Job
-from clickline.config.sections import section_of
+from clickline.config.loading.key_paths import section_of
+from clickline.config.section import Section
 
 _TYPES = {
     "string": "text",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from clickline.config import durations
-from clickline.config.base import Section
+from clickline.config.section import Section
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0, le=10**12)]

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clickline import _native
+from clickline.compat.cube.cube_conf import CubeDictionary, read_cube_conf
 from clickline.errors import JobError
-from clickline.publish.older.cube_conf import CubeDictionary, read_cube_conf
 
 FOUND, MISSING, UNKNOWN = 0, 1, 3
 """What a key's status means; unknown: its shard could not be asked."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 
-from clickline.cube.serving import ALIVE, Commands
+from clickline.cube.server.cube_process import ALIVE, Commands
 from clickline.errors import PeerError
 
 PATIENCE = 5.0

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from clickline._native import Parser
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
-from clickline.data.checks import check_features
-from clickline.data.columns import missing_column
+from clickline.data.missing_columns import missing_column
+from clickline.data.schema_checks import check_features
 from clickline.errors import CheckpointError, DataError
 
 INTEGERS = tuple(f"I{i}" for i in range(1, 14))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from clickline._native import Parsed
 from clickline.data.batch import Batch, join
-from clickline.data.positions import Place, Position
-from clickline.data.reports import Tally
-from clickline.data.streams import Block
+from clickline.data.position import Place, Position
+from clickline.data.report import Tally
+from clickline.data.sources.text_blocks import Block
 from clickline.errors import DataError
 
 _UNSHUFFLED_ROWS = 8192

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from clickline.compat.paddle_environment.ranks import first_number, number_of, own_host, rank_of, trainers_of
 from clickline.config import Job
 from clickline.errors import JobError
-from clickline.launch.addresses import address_of, addresses_of, host_and_port, tcp
-from clickline.launch.ranks import first_number, number_of, own_host, rank_of, trainers_of
+from clickline.net.addresses import address_of, addresses_of, host_and_port, tcp
 
 ROLES = {
     "pserver": "pserver",

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clickline.errors import ClicklineError, ReplacedError
-from clickline.launch.logs import LogFile
+from clickline.processes.logs import LogFile
 
 if TYPE_CHECKING:
-    from clickline.train.watching import Watcher
+    from clickline.progress import Watcher
 
 log = logging.getLogger("clickline")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from clickline.launch.suite_states import is_up, read_suite
+from clickline.launch.suite_state import is_up, read_suite
 
 _PATHS = {
     "fileserver": "/health",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clickline.launch.flags import DEAD, LIVE, MILLISECONDS
+from clickline.compat.paddle_environment.communicator_flags import DEAD, LIVE, MILLISECONDS
 
 OURS = {
     "CLICKLINE_ROLE": "pserver, trainer or coordinator. The verb says it too; they must not contradict each other.",

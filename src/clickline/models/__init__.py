@@ -3,7 +3,7 @@
 `clickline.models.Model` is the base class of a model of your own; docs/models.md shows one.
 """
 
-from clickline.data.declarations import Embedding, Fields
+from clickline.data.embeddings import Embedding, Fields
 from clickline.models.base import Model
 from clickline.models.registry import build_model, model_class, model_names
 

@@ -13,8 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from clickline.config.suggesting import did_you_mean
-from clickline.data.declarations import Embedding, Fields, Kind
+from clickline.config.loading.suggestions import did_you_mean
+from clickline.data.embeddings import Embedding, Fields, Kind
 from clickline.errors import ModelError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from clickline.config.loading.suggestions import did_you_mean
 from clickline.config.model import Model as Spec
-from clickline.config.suggesting import did_you_mean
 from clickline.errors import JobProblem
 from clickline.models.base import Model
 

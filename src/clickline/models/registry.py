@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from clickline.config.loading.suggestions import did_you_mean
 from clickline.config.model import Model as Spec
-from clickline.config.suggesting import did_you_mean
-from clickline.data.declarations import Fields
+from clickline.data.embeddings import Fields
 from clickline.errors import JobError, JobProblem, ModelError
-from clickline.models.autoint import AutoInt
 from clickline.models.base import Model
-from clickline.models.dcn_v2 import DCNV2
-from clickline.models.deepfm import DeepFM
-from clickline.models.din import DIN
-from clickline.models.dnn import DNN
-from clickline.models.ffm import FFM
-from clickline.models.fibinet import FiBiNET
-from clickline.models.finalmlp import FinalMLP
-from clickline.models.fm import FM
-from clickline.models.lr import LR
-from clickline.models.mmoe import MMoE
 from clickline.models.parameters import Parameters
-from clickline.models.wide_deep import WideDeep
-from clickline.models.xdeepfm import XDeepFM
+from clickline.models.zoo.autoint import AutoInt
+from clickline.models.zoo.dcn_v2 import DCNV2
+from clickline.models.zoo.deepfm import DeepFM
+from clickline.models.zoo.din import DIN
+from clickline.models.zoo.dnn import DNN
+from clickline.models.zoo.ffm import FFM
+from clickline.models.zoo.fibinet import FiBiNET
+from clickline.models.zoo.finalmlp import FinalMLP
+from clickline.models.zoo.fm import FM
+from clickline.models.zoo.lr import LR
+from clickline.models.zoo.mmoe import MMoE
+from clickline.models.zoo.wide_deep import WideDeep
+from clickline.models.zoo.xdeepfm import XDeepFM
 from clickline.plugins import load_class
 
 _ZOO: dict[str, type[Model]] = {

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from clickline.config import Job
 from clickline.data.batch import Batch
-from clickline.data.pipeline import Dataset
+from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import VersionError
-from clickline.publish.chains import LayeredRows, opened
-from clickline.publish.networks import Network, embeddings_of
-from clickline.publish.samples import Sample
-from clickline.publish.stores import Store
-from clickline.train.evaluating import Predictions
+from clickline.train.evaluation.evaluation import Predictions
+from clickline.train.evaluation.metrics import auc, sigmoid
 from clickline.train.learner import Learner
-from clickline.train.metrics import auc, sigmoid
 from clickline.train.sparse import SparseSide
+from clickline.versions.chain import LayeredRows, opened
+from clickline.versions.golden_sample import Sample
+from clickline.versions.network import Network, embeddings_of
+from clickline.versions.store import Store
 
 TOLERANCE = 1e-5
 AUC_ROWS = 100_000

@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from clickline.heartbeat import BEAT_EVERY
-from clickline.serve.accepting import Acceptor, Balance
-from clickline.serve.admission import ByteBudget
-from clickline.serve.answering import Service
-from clickline.serve.connections import Connection
-from clickline.serve.counting import Counts
-from clickline.serve.fronts import Front, Timing
-from clickline.serve.guarding import Guard
-from clickline.serve.relaying import Relays
+from clickline.processes.heartbeat import BEAT_EVERY
+from clickline.serve.http.acceptor import Acceptor, Balance
+from clickline.serve.http.admission import ByteBudget
+from clickline.serve.http.auth import Guard
+from clickline.serve.http.connection import Connection
+from clickline.serve.http.connection_table import Front, Timing
+from clickline.serve.http.grpc_relay import Relays
+from clickline.serve.http.handlers import Service
+from clickline.serve.metrics.counters import Counts
 
 if TYPE_CHECKING:
-    from clickline.serve.configuring import ServeConfig
-    from clickline.serve.predictors import Predictor
+    from clickline.serve.predictor.predictor import Predictor
+    from clickline.serve.serve_settings import ServeConfig
 
 log = logging.getLogger("clickline.serve")
 GRACE = 10.0
@@ -217,7 +217,7 @@ class Worker:
     def _start_grpc(self, relays: Relays) -> Any:
         if not self._config.grpc:
             return None
-        from clickline.serve.grpc_service import start_grpc
+        from clickline.serve.protocols.grpc_service import start_grpc
 
         self._socket.unlink(missing_ok=True)  # of a worker before us that was killed
         return start_grpc(

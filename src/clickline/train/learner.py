@@ -20,12 +20,12 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
-from clickline.ps.averages import Average
-from clickline.ps.optimizers import dense_optimizer
-from clickline.ps.tables import sweeps
-from clickline.train.building import build
+from clickline.train.dense_optimizer import dense_optimizer
 from clickline.train.forward import logits_of
+from clickline.train.model_factory import build
 from clickline.train.sparse import Pulled, Rows, SparseSide
+from clickline.train.sparse_tables import sweeps
+from clickline.train.weight_average import Average
 
 Tag = TypeVar("Tag")
 

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from clickline.config import Job, contradictions
-from clickline.config.base import Section
-from clickline.config.effects import notices
-from clickline.config.origins import Origins, Path, key_path, key_text, leaves
-from clickline.config.reading import Draft, LoadedJob, refusal
-from clickline.data import inputs
-from clickline.data.checks import feature_problems
+from clickline.config import Job
+from clickline.config.loading.origins import Origins, Path, key_path, key_text, leaves
+from clickline.config.loading.reader import Draft, LoadedJob, refusal
+from clickline.config.section import Section
+from clickline.config.validation import contradictions
+from clickline.config.validation.effects import notices
+from clickline.data import input_files
+from clickline.data.schema_checks import feature_problems
 from clickline.errors import ClicklineError, DataError, JobError, JobProblem, ModelError
-from clickline.train.metric_set import own_metric_problems
+from clickline.train.evaluation.metric_set import own_metric_problems
 from clickline.train.preflight_subject import Subject
 
 Lookup = Literal["model", "data"]
@@ -56,8 +57,8 @@ CHECKS = (
     Check(lambda s: () if s.lacks_features else feature_problems(s.job.data, s.features), _FEATURES),
     Check(Subject.request_problems, ("model.name", "model.params", "features.labels", "data.format"), ModelError),
     Check(Subject.build_problems, ("model.name", "model.params", *_FEATURES), ModelError),
-    Check(lambda s: inputs.reader_problems(s.job.data), ("data.format", "data.reader"), needs="data"),
-    Check(lambda s: inputs.secret_problems(s.job.data), ("data.reader", "data.storage"), needs="data"),
+    Check(lambda s: input_files.reader_problems(s.job.data), ("data.format", "data.reader"), needs="data"),
+    Check(lambda s: input_files.secret_problems(s.job.data), ("data.reader", "data.storage"), needs="data"),
     Check(lambda s: s.files.problems(), _PATHS, DataError, needs="data"),
     Check(Subject.column_problems, (*_PATHS, *_FEATURES, "data.header"), DataError, needs="data"),
 )

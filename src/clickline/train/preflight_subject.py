@@ -11,18 +11,18 @@ from functools import cached_property
 import torch
 
 from clickline.config import Job
-from clickline.config.conditions import RunFacts
-from clickline.config.contradictions import lacks_features
 from clickline.config.features import Dense, Features, Slot
-from clickline.config.suggesting import closest
-from clickline.data.checks import feature_problems
-from clickline.data.inputs import InputFiles
+from clickline.config.loading.suggestions import closest
+from clickline.config.validation.conditions import RunFacts
+from clickline.config.validation.contradictions import lacks_features
+from clickline.data.input_files import InputFiles
 from clickline.data.schema import Schema, with_defaults
+from clickline.data.schema_checks import feature_problems
 from clickline.errors import ClicklineError, JobProblem
 from clickline.models.base import Model
 from clickline.models.parameters import Parameters
 from clickline.models.registry import build_model, model_class, model_problems
-from clickline.train.building import fields_of
+from clickline.train.model_factory import fields_of
 
 
 class Subject:

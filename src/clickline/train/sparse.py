@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
-from clickline.data.declarations import POOLING, Embedding
+from clickline.data.embeddings import POOLING, Embedding
 from clickline.data.schema import Schema
-from clickline.ps.tables import build_tables
+from clickline.train.sparse_tables import build_tables
 
 Floats = NDArray[np.float32]
 

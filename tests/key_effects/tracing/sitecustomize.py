@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from clickline.config.base import Section
+from clickline.config.section import Section
 
 _file = Path(os.environ["KEY_TRACE"]) / str(os.getpid())
 _paths: dict[int, str] = {}
@@ -38,7 +38,7 @@ def _traced(section: Section, name: str) -> Any:
         around = _paths.get(id(section), "" if type(section).__name__ == "Job" else f"{type(section).__name__}")
         path = f"{around}.{name}" if around else name
         _remember(value, path)
-        checking = module.startswith(("clickline.config", "clickline.train.preflight", "clickline.data.checks"))
+        checking = module.startswith(("clickline.config", "clickline.train.preflight", "clickline.data.schema_checks"))
         if module.startswith("clickline.") and not checking and (path, module) not in _seen:
             _seen.add((path, module))
             with _file.open("a", encoding="utf-8") as stream:

@@ -2,7 +2,7 @@
 
 Since the model is known, so is the best AUC that any model can reach on the rows that were written: how far training is
 from it says more than the AUC itself. The same seed gives the same bytes. A new kind of log needs what `writing.Log`
-lists; the verbs that write them are in clickline.cli.data.
+lists; the verbs that write them are in clickline.cli.verbs.data.data.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from clickline.data.synthetic.criteo import CriteoLog, CriteoRows
-from clickline.data.synthetic.drawing import BLOCK
-from clickline.data.synthetic.movielens import MovieLensLog
-from clickline.data.synthetic.slots import SlotLog
-from clickline.data.synthetic.writing import Compression, write
+from clickline.data.synthetic.criteo_log import CriteoLog, CriteoRows
+from clickline.data.synthetic.log_writer import Compression, write
+from clickline.data.synthetic.movielens_log import MovieLensLog
+from clickline.data.synthetic.random_streams import BLOCK
+from clickline.data.synthetic.slot_log import SlotLog
 
 __all__ = ["CriteoRows", "criteo_rows", "write_criteo", "write_movielens", "write_slots"]
 

@@ -1,0 +1,1 @@
+"""Tables and pages that verbs print for people."""

@@ -1,0 +1,60 @@
+"""What verbs that ask a predictor share: its address, and errors with an exit code of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from clickline.client.client import Client
+
+DEFAULT_URL = "http://127.0.0.1:8010"
+_ADDRESS = f"The predictor's address; if not given, that of the suite in --state, else {DEFAULT_URL}."
+Url = Annotated[str | None, typer.Option("--url", metavar="URL", help=_ADDRESS, show_default=False)]
+UrlArgument = Annotated[str | None, typer.Argument(metavar="[URL]", help=_ADDRESS, show_default=False)]
+State = Annotated[Path, typer.Option("--state", metavar="STATE", help="The state directory of `clickline up`.")]
+ModelName = Annotated[
+    str | None, typer.Option("--model", help="Which one, where it serves several.", show_default=False)
+]
+
+
+def predictor_url(url: str | None, state: Path) -> str:
+    """The address named; else that of the suite which is up in the state directory; else where `serve` listens."""
+    from clickline.launch.suite_state import is_up, read_suite
+
+    if url is not None:
+        return url
+    # What a killed suite has left names a port that may be anybody's by now.
+    suite = (read_suite(state) if is_up(state) else None) or {}
+    return str(suite.get("http") or DEFAULT_URL)
+
+
+def connected(url: str, *, timeout: float) -> Client:
+    """A client; the token is CLICKLINE_TOKEN's, if there is one."""
+    from clickline.client.client import Client
+
+    return Client(url, timeout=timeout)
+
+
+@contextmanager
+def asked() -> Iterator[None]:
+    """What the server refuses becomes an error that says by its exit code whose fault it is."""
+    from clickline.errors import DataError, PeerError, VersionError
+    from clickline.serve.requests import RequestError
+
+    kinds = {400: DataError, 413: DataError, 404: VersionError}
+    try:
+        yield
+    except RequestError as error:
+        raise kinds.get(error.status, PeerError)(f"{error} ({error.reason})") from None
+
+
+def described(client: Client, model: str | None) -> dict[str, Any]:
+    """What a model says of itself, the default one if none is named."""
+    from clickline.client.http_requests import default_model
+
+    return client.describe(model or default_model(client.status()))

@@ -1,0 +1,1 @@
+"""Verbs that make or import data."""

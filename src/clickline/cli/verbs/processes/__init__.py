@@ -1,0 +1,1 @@
+"""Verbs that run one process of a cluster."""

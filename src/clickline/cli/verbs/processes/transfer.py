@@ -1,0 +1,57 @@
+"""`clickline transfer`: watch for versions, build them, deliver them to all servers of a cube."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from clickline.cli.verbs.processes.cube import Open, Ready
+
+
+def transfer(
+    config: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A YAML file, or the older transfer.conf.", show_default=False)
+    ],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes a free one.")] = "127.0.0.1:8099",
+    interval: Annotated[
+        float | None, typer.Option(min=0.01, metavar="SECONDS", help="Between looks at the donefile; else 10.")
+    ] = None,
+    wait: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="For a server that is dead or fails; else 5.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Builds to keep; else 3.")] = None,
+    open_to_all: Open = False,
+    ready_file: Ready = None,
+) -> None:
+    """Deliver versions: build, then all servers download, all load, all switch. Goes on where it was killed.
+
+    A donefile on this machine is noticed within 0.2 seconds, others at the interval or at once by `POST /notify`. What
+    is wrong with a new version is logged and told by `GET /dict/info`; the one in service stays. docs/cube.md has all.
+
+    Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
+    """
+    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.compat.cube.product_source import EitherSource
+    from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
+    from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
+
+    host, port = host_and_port(listen)
+    keys = read_transfer(config)
+    plan = plan_of(keys, interval=interval, patience=wait, keep=keep)
+    source = EitherSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
+
+    def make(token: bytes) -> Any:
+        place = TransferPlace(
+            token=token,
+            host=host,
+            port=same_port(port, ready_file),
+            wget_port=keys.wget_port,
+            address=keys.transfer_address,
+            open_to_all=open_to_all,
+            ready=ready_file,
+        )
+        return TransferProcess(plan, source, place)
+
+    run_service("transfer", 0, make)

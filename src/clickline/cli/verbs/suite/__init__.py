@@ -1,0 +1,1 @@
+"""Verbs about the whole chain on one machine."""

@@ -1,0 +1,129 @@
+"""`clickline status`: how a run's processes are doing, from the file that the run rewrites each second.
+
+Of a suite that `clickline up` serves with, it is the suite's components that are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from clickline.cli.pages.member_table import Members, shown
+from clickline.cli.pages.suite_page import phase_of, show_suite, suite_of
+from clickline.cli.shared import live_page
+from clickline.cli.shared.output import AsJson, print_json, results, say
+from clickline.errors import ClicklineError
+from clickline.train.monitoring.run_health import age_of, complaints_of
+
+
+def status(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN|JOB|STATE]",
+            help="A run's directory or job file, or a suite's state directory; what is in runs if none.",
+        ),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again each second, until it finishes.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how the processes of a run, or of a suite, are doing. Exit code 1 if something is not well.
+
+    Not well are: a process that is slow or dead, a run that failed, data that was set aside, and a status that is older
+    than ten seconds although the run has not finished. Of a suite: a component that is dead, does not answer or serves
+    another version than the rest, and a suite that was killed.
+
+    Example: clickline status runs/demo --watch
+    """
+    from clickline.train.monitoring.run_status import ENDED
+
+    if suite_of(run) is not None:
+        show_suite(Path(run or "runs"), watch=watch and not as_json, as_json=as_json)
+        return
+    preparing = phase_of(run)
+    if preparing and not as_json:
+        say(f"clickline up is {preparing}")
+    from clickline.train.run_files.run_directory import find_run
+
+    directory = find_run(run)
+    if watch and not as_json:
+        found = live_page.watch(
+            lambda: _read(directory),
+            page=lambda one: _page(one, age_of(one)),
+            over=lambda one: one.get("phase") in ENDED,
+        )
+    else:
+        found = _read(directory)
+        age = age_of(found)
+        complaints = list(complaints_of(found))
+        if as_json:
+            print_json({**found, "age": age, "well": not complaints, "complaints": complaints})
+        else:
+            results().print(_page(found, age))
+    if list(complaints_of(found)):
+        raise typer.Exit(1)
+
+
+def _read(directory: Path) -> dict[str, Any]:
+    file = directory / "status.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ClicklineError(f"{directory} has no status.json: it is not the directory of a run") from None
+    except (OSError, ValueError) as error:
+        raise ClicklineError(f"{file} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise ClicklineError(f"{file} holds no status")
+    return found
+
+
+def _page(found: dict[str, Any], age: float) -> RenderableType:
+    members = found.get("members", [])
+    parts: list[RenderableType] = [Text(line) for line in _summary(found, age)]
+    if members:
+        parts.append(Members(members))
+    parts += [Text(line) for line in _tables(members)]
+    parts += [Text(f"metrics of {m['name']}: {m['metrics']}", overflow="fold") for m in members if m.get("metrics")]
+    parts += [Text(str(fault), style="yellow") for fault in found.get("faults", ())[-5:]]
+    parts += [Text(complaint, style="red") for complaint in complaints_of(found)]
+    return Group(*parts)
+
+
+def _summary(found: dict[str, Any], age: float) -> Iterator[str]:
+    yield f"{found.get('job', '?')}: {found.get('phase', '?')}, {found.get('strategy', '?')}, {age:.0f} s ago"
+    facts = [f"{name} {shown(found[name])}" for name in ("step", "rows") if found.get(name) is not None]
+    if found.get("epochs"):
+        facts.insert(0, f"epoch {max(found['epoch'], 1)} of {found['epochs']}")
+    facts += [f"{shown(found['rows_per_second'])} rows/s"] if found.get("rows_per_second") is not None else []
+    facts += [f"{name} {found[name]:.5f}" for name in ("loss", "auc") if found.get(name) is not None]
+    facts += [f"test {name} {found['test'][name]:.5f}" for name in ("auc", "logloss") if name in found.get("test", ())]
+    yield ", ".join(facts)
+    if pieces := found.get("pieces"):
+        counts = ", ".join(f"{pieces[name]} {name}" for name in ("done", "active", "left") if name in pieces)
+        yield f"pieces of data: {counts}, {len(pieces.get('set_aside', ()))} set aside"
+    mishaps = ", ".join(
+        f"{shown(found.get(name) or 0)} {name.replace('_', ' ')}"
+        for name in ("restarts", "repeated_rows", "lost_pushes")
+    )
+    yield f"{mishaps}, generation {found.get('generation', 1)}"
+    if checkpoint := found.get("checkpoint"):
+        age_of_it = "" if checkpoint["time"] is None else f"{shown(max(0.0, time.time() - checkpoint['time']))} s old, "
+        yield (
+            f"checkpoint of step {shown(checkpoint['step'])}, {age_of_it}took {shown(checkpoint['seconds'])} s, "
+            f"paused {shown(checkpoint['pause_seconds'])} s, {checkpoint['cuts']} so far"
+        )
+
+
+def _tables(members: list[dict[str, Any]]) -> Iterator[str]:
+    """Rows of each table, in all and by server; below the processes, since there may be many tables."""
+    for name in dict.fromkeys(name for member in members for name in member.get("tables", ())):
+        parts = {m["name"]: m["tables"][name] for m in members if name in m.get("tables", ())}
+        split = ", ".join(f"{server} {rows:,}" for server, rows in parts.items())
+        yield f"table {name}: {sum(parts.values()):,} rows ({split})"

@@ -1,0 +1,1 @@
+"""Verbs about jobs, runs and checkpoints."""

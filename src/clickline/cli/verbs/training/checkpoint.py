@@ -1,0 +1,80 @@
+"""`clickline checkpoint`: look into checkpoints, check them, compare them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from clickline.cli.shared.output import AsJson, print_json, results, say
+
+app = typer.Typer(help="Look into checkpoints, check them, compare them.", no_args_is_help=True)
+Place = Annotated[Path, typer.Argument(help="A checkpoint's directory.", show_default=False)]
+
+
+@app.command()
+def show(path: Place, as_json: AsJson = False) -> None:
+    """What a checkpoint holds: step, rows, tables, bytes per row.
+
+    Example: clickline checkpoint show runs/demo/checkpoints/step-0000000196
+    """
+    from clickline.train.checkpoints.checkpoint_files import read
+    from clickline.train.checkpoints.checkpoint_inspection import summary
+
+    facts = summary(read(path))
+    if as_json:
+        print_json(facts)
+        return
+    table = Table("fact", "value")
+    for name, value in _flat(facts):
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    results().print(table)
+
+
+@app.command()
+def verify(path: Place, as_json: AsJson = False) -> None:
+    """Check every file's size, SHA-256 and inner checksums; exit 6 if one is damaged.
+
+    Example: clickline checkpoint verify runs/demo/checkpoints/step-0000000196
+    """
+    from clickline.train.checkpoints.checkpoint_files import read
+    from clickline.train.checkpoints.checkpoint_files import verify as check
+    from clickline.train.checkpoints.checkpoint_inspection import summary
+
+    found = read(path)
+    check(found)
+    facts = summary(found)
+    if as_json:
+        print_json({"path": str(path), "ok": True, "step": facts["step"]})
+    else:
+        say(f"{path}: {len(found.manifest['files'])} files, all as the manifest says")
+
+
+@app.command()
+def diff(one: Place, other: Place, as_json: AsJson = False) -> None:
+    """How two checkpoints differ: parameters, rows added, removed, changed. Exit 1 if they do.
+
+    Example: clickline checkpoint diff runs/demo/checkpoints/step-0000000100 runs/demo/checkpoints/step-0000000196
+    """
+    from clickline.train.checkpoints.checkpoint_files import read
+    from clickline.train.checkpoints.checkpoint_inspection import difference
+
+    facts = difference(read(one), read(other))
+    if as_json:
+        print_json(facts)
+    else:
+        table = Table("what", "difference")
+        for name, value in _flat(facts):
+            table.add_row(name, str(value))
+        results().print(table)
+    if not facts["same"]:
+        raise typer.Exit(1)
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    rows: list[tuple[str, Any]] = []
+    for name, value in facts.items():
+        rows += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
+    return rows

@@ -1,0 +1,106 @@
+"""`clickline publish`: from a trained model to a version that can be delivered and served."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from clickline.cli.shared.output import AsJson, errors, print_json, say
+
+StoragePairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage", metavar="KEY=VALUE", help="An option of fsspec for the store; secrets as ${env:NAME}. Repeatable."
+    ),
+]
+
+
+def publish(
+    source: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's directory, its job file, or a checkpoint.", show_default=False)
+    ],
+    to: Annotated[str, typer.Option(metavar="STORE", help="Where versions are kept: a directory or a URL.")],
+    kind: Annotated[
+        Literal["base", "delta", "auto"],
+        typer.Option(help="All rows, or what changed since the last version. auto: a delta where one fits."),
+    ] = "auto",
+    dtype: Annotated[
+        Literal["fp32", "fp16", "u8"], typer.Option(help="How rows are stored. u8: 8 bits, with min and max per row.")
+    ] = "fp32",
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(help="Data to compare on; else the job's test, validation or training data. Repeatable."),
+    ] = None,
+    sample_rows: Annotated[int, typer.Option(min=1, max=100_000, help="Rows of it that go with the version.")] = 1024,
+    max_auc_drop: Annotated[float, typer.Option(min=0, help="AUC that fp16 and u8 rows may cost.")] = 0.001,
+    storage: StoragePairs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a run's best checkpoint by validation, else its newest, as a version: row files, ONNX network, manifest.
+
+    The job may still be running. Before anything is visible, the network is run on rows read from the published files
+    and must predict what the trainer predicts; else nothing is published, and the exit code is 8.
+
+    Example: clickline publish runs/demo --to versions/demo --dtype fp16
+    """
+    from pathlib import Path
+
+    from clickline.progress import Silent, watcher_for
+    from clickline.publish.publisher import Settings
+    from clickline.publish.publisher import publish as make
+    from clickline.versions.maintenance import summary
+    from clickline.versions.store import open_store
+
+    store = open_store(to, options=options_of(storage))
+    manifest = make(
+        Path(source),
+        store,
+        Settings(
+            kind=kind,
+            dtype=dtype,
+            sample=tuple(sample or ()),
+            sample_rows=sample_rows,
+            max_auc_drop=max_auc_drop,
+        ),
+        watcher=Silent() if as_json else watcher_for(errors()),
+    )
+    if as_json:
+        print_json({"store": to, **summary(manifest)})
+        return
+    size = sum(file.bytes for file in manifest.files.values())
+    on = f" on {manifest.parent}" if manifest.parent else ""
+    say(f"version {manifest.version} ({manifest.kind}{on}) of step {manifest.training['step']:,}: {size:,} bytes")
+    for name, table in manifest.tables.items():
+        deleted = f", {table.deleted:,} deleted" if table.deleted else ""
+        say(f"  {name}: {table.rows:,} rows{deleted}; {table.total:,} in all, {table.dtype} × {table.dim}")
+    auc, on = manifest.training["auc"], manifest.training["auc_on"]
+    files = manifest.training["measured_on"].get(on, [])
+    say("  AUC not measured on this checkpoint" if auc is None else f"  AUC {auc:.5f} on {on} data: {_named(files)}")
+    say(f"  predictions differ from the trainer's by at most {manifest.parity['max_difference']:.2g}")
+
+
+def _named(files: list[str], *, most: int = 3) -> str:
+    """A list of files, shortened."""
+    return ", ".join(files[:most]) + (f" and {len(files) - most} more" if len(files) > most else "")
+
+
+def options_of(pairs: list[str] | None) -> dict[str, str]:
+    """KEY=VALUE as options of fsspec."""
+    from pydantic_core import PydanticCustomError
+
+    from clickline.config.secrets import check_concealed
+
+    found = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--storage")
+        found[key] = value
+    try:
+        return check_concealed(found)
+    except PydanticCustomError:
+        raise typer.BadParameter(
+            "everybody on this machine can read arguments; write a secret as ${env:NAME} and set NAME",
+            param_hint="--storage",
+        ) from None

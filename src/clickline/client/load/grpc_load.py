@@ -1,0 +1,142 @@
+"""load.py's two loops over gRPC: one thread and one channel for every connection, since its calls block."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clickline.client.load.http_load import Load, Tally, Told
+from clickline.client.payloads import Prediction
+from clickline.errors import PeerError
+
+if TYPE_CHECKING:
+    from clickline.client.http_requests import Address
+
+_SERVICE = "/inference.GRPCInferenceService/"
+_NEVER = -1.0
+_OPTIONS = (("grpc.use_local_subchannel_pool", 1),)  # else all channels to one address share a connection
+
+
+class GrpcLoad:
+    """One run over gRPC. `asks`: a request and its number of rows."""
+
+    def __init__(
+        self,
+        address: Address,
+        asks: Sequence[tuple[Any, int]],
+        load: Load,
+        *,
+        token: str | None = None,
+    ) -> None:
+        if address.secure:
+            raise PeerError("the load generator speaks gRPC without TLS only; measure another --protocol over https")
+        self._address, self._asks, self._load = address, asks, load
+        self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
+        self._lock = threading.Lock()
+        self._issued, self._due = 0, load.due()
+        self._began = self._end = 0.0
+        self.tally = Tally()
+
+    def run(self, tell: Told | None = None) -> Tally:
+        """As HttpLoad.run."""
+        load = self._load
+        if load.requests is None and load.seconds is None:
+            raise ValueError("a load needs requests or seconds, or it never ends")
+        ready = threading.Barrier(load.connections + 1, action=self._begin)
+        failed: list[str] = []
+        workers = [
+            threading.Thread(target=self._work, args=(number, ready, failed), daemon=True)
+            for number in range(load.connections)
+        ]
+        for worker in workers:
+            worker.start()
+        try:
+            ready.wait()
+        except threading.BrokenBarrierError:
+            raise PeerError(f"{self._address} does not answer over gRPC: {failed[0]}") from None
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(0.05)
+            if tell is not None:
+                done = self.tally.done
+                tell(done, load.share(done, time.perf_counter() - self._began))
+        self.tally.seconds = time.perf_counter() - self._began
+        return self.tally
+
+    def _work(self, number: int, ready: threading.Barrier, failed: list[str]) -> None:
+        import grpc
+
+        from clickline.serve.protocols.protos import open_inference_pb2 as messages
+
+        with grpc.insecure_channel(self._address.authority, options=_OPTIONS) as channel:
+            infer = channel.unary_unary(
+                f"{_SERVICE}ModelInfer",
+                request_serializer=messages.ModelInferRequest.SerializeToString,
+                response_deserializer=messages.ModelInferResponse.FromString,
+            )
+            try:
+                self._infer(infer, number)
+            except Exception as error:
+                said = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
+                failed.append(said)
+                ready.abort()
+                return
+            try:
+                ready.wait()
+            except threading.BrokenBarrierError:  # another had no answer
+                return
+            self._loop(infer)
+
+    def _begin(self) -> None:
+        self._began = time.perf_counter()
+        self._end = self._began + (self._load.seconds if self._load.seconds is not None else float("inf"))
+
+    def _loop(self, infer: Any) -> None:
+        import grpc
+
+        while (taken := self._next()) is not None:
+            number, since = taken
+            if since == _NEVER:
+                continue
+            time.sleep(max(0.0, since - time.perf_counter()))
+            try:
+                prediction = self._infer(infer, number)
+            except grpc.RpcError as error:
+                said = dict(error.trailing_metadata() or ())
+                reason = said.get("clickline-reason", error.code().name.lower())
+                self._failed(str(reason))
+                continue
+            except (IndexError, ValueError):
+                self._failed("no_prediction")
+                continue
+            seconds = time.perf_counter() - since
+            with self._lock:
+                self.tally.answered(prediction, seconds, self._asks[number % len(self._asks)][1])
+
+    def _failed(self, reason: str) -> None:
+        with self._lock:
+            self.tally.errors[reason] += 1
+
+    def _next(self) -> tuple[int, float] | None:
+        """Number of the next request, and when it is due; a free worker takes it, and may be late for it."""
+        with self._lock:
+            if self._load.requests is not None and self._issued >= self._load.requests:
+                return None
+            now = time.perf_counter()
+            since = self._began + next(self._due) if self._load.rate else now
+            if since >= self._end:
+                return None
+            self._issued += 1
+            if now > self._end + self._load.timeout:
+                self.tally.errors["never_sent"] += 1
+                return self._issued - 1, _NEVER
+            return self._issued - 1, since
+
+    def _infer(self, infer: Any, number: int) -> Prediction:
+        request, _ = self._asks[number % len(self._asks)]
+        answer = infer(request, timeout=self._load.timeout, metadata=self._metadata)
+        values = np.frombuffer(answer.raw_output_contents[0], "<f4")
+        return Prediction(values[: answer.outputs[0].shape[0]].tolist(), int(answer.model_version), answer.model_name)

@@ -1,0 +1,248 @@
+"""Ranks that find each other: from torchrun's environment to a process group, and from a lost peer to a reason.
+
+Every rank meets the others at a small key-value store, which torchrun or rank 0 holds at MASTER_ADDR:MASTER_PORT. It
+is also where a rank that fails leaves its reason. A rank that finds a connection cut looks there, so it can say which
+rank failed first and why, or which are gone without a word, as killed ones are.
+
+Neither the store nor gloo asks who connects. On one machine both listen on the loopback address only. Across machines
+the store listens on the address that MASTER_ADDR names, if this host has it, and the names at the store are made from
+the job's token, so that ranks of another job, or whoever only guesses, touch nothing. Who can connect can still list
+the names, with a new enough PyTorch: docs/cluster.md says what is open, and to whom it must not be.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import count
+from threading import Lock
+
+import torch
+import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import PrefixStore, Store
+
+from clickline.collective.rank import Place, place_of
+from clickline.config.cluster import Cluster
+from clickline.errors import PeerError
+
+log = logging.getLogger("clickline.collective")
+GRACE = 2.0
+"""Seconds that survivors wait for each other's word about who failed."""
+_TEXT_LIMIT = 2000
+_meetings = count()  # torchrun's store outlives a group: another one of the same processes needs names of its own
+
+
+class Group:
+    """The ranks of a run, met. `patience` is how long a silent peer is waited for in the middle of a run."""
+
+    def __init__(self, place: Place, store: Store, *, backend: str, patience: float) -> None:
+        self.place = place
+        self.rank = place.rank
+        self.size = place.ranks
+        self.backend = backend
+        self.device = torch.device("cuda", place.local_rank) if backend == "nccl" else torch.device("cpu")
+        self.patience = patience
+        self._store = store
+        self._telling = Lock()
+        self._cause = ""
+        """Why this rank cannot go on, once it cannot: the first cause, whichever thread finds it."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes: journal, checkpoints, result."""
+        return self.rank == 0
+
+    @contextmanager
+    def together(self, doing: str) -> Iterator[None]:
+        """Around anything that needs the other ranks: what PyTorch says of a cut becomes a PeerError that names it."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise self._lost(doing, error) from error
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Around a rank's whole work: a failure here is told to the others, who would else only see a cut."""
+        try:
+            yield
+        except BaseException as error:
+            self._tell(error)
+            raise
+
+    def leave(self) -> None:
+        """Go, when all have finished. Rank 0 goes last if it holds the store."""
+        if dist.is_initialized():
+            with self.together("leaving"):
+                dist.barrier()
+            dist.destroy_process_group()
+
+    def _tell(self, error: BaseException) -> None:
+        theirs = bool(self._cause)
+        self._cause = self._cause or f"{type(error).__name__}: {str(error) or 'interrupted'}"
+        try:
+            if theirs:  # a peer's failure, not ours: it has told, or never will
+                dist.destroy_process_group()
+                return
+            self._store.set(f"failed/{self.rank}", self._cause[:_TEXT_LIMIT])
+            dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
+            self._linger(set(range(self.size)))
+        except RuntimeError:  # the store is gone as well, and nobody is left to tell
+            pass
+
+    def _lost(self, doing: str, error: RuntimeError) -> PeerError:
+        """What to say after a cut, from what the others have left at the store."""
+        first_words = str(error).split(". This is")[0].split("] ", 1)[-1]
+        if "imed out" in first_words:
+            first_words = f"no answer for {self.patience:g} s, cluster.retry_for"
+        with self._telling:
+            try:
+                self._cause = self._cause or self._ask()
+            except RuntimeError:
+                self._cause = "rank 0 is gone without a word, and the store with it (killed?)"
+        return PeerError(f"{self._name} lost its peers while {doing}: {self._cause} ({first_words})")
+
+    def _ask(self) -> str:
+        self._store.set(f"lost/{self.rank}", "1")
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        until = time.monotonic() + GRACE
+        while True:
+            for rank in others:
+                if self._store.check([f"failed/{rank}"]):
+                    reason = self._store.get(f"failed/{rank}").decode(errors="replace")
+                    self._linger({one for one in others if self._store.check([f"lost/{one}"])})
+                    return f"rank {rank} failed: {reason}"
+            silent = [rank for rank in others if not self._store.check([f"lost/{rank}"])]
+            if time.monotonic() > until or not silent:
+                break
+            time.sleep(0.05)
+        self._linger(set(others) - set(silent))
+        if not silent:
+            return "the connection between them was cut; all ranks are alive"
+        named = ", ".join(map(str, silent[:8])) + (", …" if len(silent) > 8 else "")
+        return f"rank {named} gone without a word (killed, or stuck?)"
+
+    def _linger(self, readers: set[int]) -> None:
+        """Hold the store, if it is ours, until these have read it."""
+        self._store.set(f"told/{self.rank}", "1")
+        if self.rank != 0 or self.place.agent:
+            return
+        until = time.monotonic() + GRACE
+        keys = [f"told/{rank}" for rank in sorted(readers)]
+        while keys and time.monotonic() < until and not self._store.check(keys):
+            time.sleep(0.05)
+
+    @property
+    def _name(self) -> str:
+        return f"rank {self.rank} of {self.size}"
+
+
+def join(cluster: Cluster, *, place: Place | None = None) -> Group:
+    """Meet the other ranks, or raise PeerError that names those missing after `cluster.start_timeout`."""
+    place = place or place_of()
+    if dist.is_initialized():
+        raise PeerError("torch.distributed is already initialised in this process; let clickline do it")
+    until = time.monotonic() + cluster.start_timeout
+    store = _store(place, patience=cluster.start_timeout)
+    backend = _meet(place, store, until=until, patience=cluster.start_timeout)
+    if backend == "gloo" and place.on_loopback:  # or it would listen on the address that this host's name has
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    group = Group(place, store, backend=backend, patience=cluster.retry_for)
+    with group.together("connecting"):
+        dist.init_process_group(
+            backend,
+            store=PrefixStore("group", store),
+            rank=place.rank,
+            world_size=place.ranks,
+            timeout=timedelta(seconds=group.patience),
+        )
+    return group
+
+
+def _store(place: Place, *, patience: float) -> Store:
+    holds = place.rank == 0 and not place.agent
+    where = f"{place.host}:{place.port}"
+    waits = timedelta(seconds=patience)
+    try:
+        if holds:
+            listener = _listening(place)
+            store = TCPStore(
+                place.host,
+                listener.getsockname()[1],
+                None,
+                is_master=True,
+                timeout=waits,
+                wait_for_workers=False,
+                master_listen_fd=listener.detach(),  # the store's from here on
+            )
+        else:
+            store = TCPStore(place.host, place.port, None, is_master=False, timeout=waits, wait_for_workers=False)
+    except (RuntimeError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        if holds:
+            raise PeerError(f"rank 0 cannot listen at {where} (MASTER_ADDR:MASTER_PORT): {reason}") from error
+        raise PeerError(
+            f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
+            f"{patience:g} s; is rank 0 running there? ({reason})"
+        ) from error
+    return PrefixStore(f"clickline/{_secret(place)}/{place.attempt}/{next(_meetings)}", store)
+
+
+def _listening(place: Place) -> socket.socket:
+    """A socket at the address that MASTER_ADDR names. Left to itself, the store would listen on all of this host's."""
+    family, kind, _, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            # The name of a service, say, that leads here although no interface has its address.
+            log.warning("%s is no address of this host: the store listens on all of them", place.host)
+            listener.bind(("::" if family == socket.AF_INET6 else "", place.port))
+        listener.listen(socket.SOMAXCONN)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _secret(place: Place) -> str:
+    """Part of every name at the store; those of another job, or without its token, use others."""
+    return hmac.new(place.token, b"clickline collective", "sha256").hexdigest()[:32] if place.token else "open"
+
+
+def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
+    """Wait for all; return the backend, which is NCCL only if every rank has a GPU and was asked to use it."""
+    able = place.gpu and torch.cuda.device_count() > place.local_rank and dist.is_nccl_available()
+    keys = [f"joined/{rank}" for rank in range(place.ranks)]
+    missing = keys
+    try:
+        store.set(keys[place.rank], "nccl" if able else "gloo")
+        while not store.check(keys):
+            if time.monotonic() > until:
+                missing = [key for key in keys if not store.check([key])]
+                break
+            time.sleep(0.05)
+        else:
+            return "nccl" if all(store.get(key) == b"nccl" for key in keys) else "gloo"
+    except RuntimeError as error:
+        raise PeerError(
+            f"rank {place.rank} of {place.ranks}: rank 0 at {place.host}:{place.port} went away while ranks were "
+            "still missing"
+        ) from error
+    numbers = ", ".join(key.partition("/")[2] for key in missing)
+    raise PeerError(
+        f"rank {numbers} of {place.ranks} did not come to {place.host}:{place.port} within {patience:g} s "
+        "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE, and with the "
+        "same CLICKLINE_TOKEN if any has one"
+    )

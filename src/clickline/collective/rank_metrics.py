@@ -1,0 +1,45 @@
+"""Metrics of a rank other than the first, which answers for the whole run (run_status.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+
+from prometheus_client.core import Metric
+
+from clickline.collective.rank_run import RankRun
+from clickline.config import Job
+from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
+from clickline.train.monitoring.prometheus_metrics import Labelled, member_metrics
+
+
+class RankMetrics:
+    """Answers from `with` to its end, if the job or the environment wants it."""
+
+    def __init__(self, job: Job, *, rank: int) -> None:
+        self._job, self._rank = job, rank
+        self._run: RankRun | None = None
+        self._server: MetricsServer | None = None
+
+    def __enter__(self) -> RankMetrics:
+        place = metrics_place(self._job, role="trainer", rank=self._rank)
+        if place is not None:
+            labels = Labelled(run=self._job.name, role="trainer", rank=str(self._rank))
+            # A rank that lives is well: one that is not ends, and all others with it.
+            self._server = MetricsServer(place, labels=labels, families=self._families, complaints=list)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def follow(self, run: RankRun) -> None:
+        """Tell of this run from now on."""
+        self._run = run
+        if self._server is not None:
+            run.metrics_address = self._server.address
+
+    def _families(self, make: Labelled) -> Iterator[Metric]:
+        return iter(()) if self._run is None else member_metrics(make, self._run.members()[0])

@@ -1,0 +1,210 @@
+"""Training as one rank of several: what `train_job` is to one process.
+
+A process is a rank when RANK and WORLD_SIZE are in its environment: torchrun puts them there, and so does the local
+launcher. All ranks need the same job and see the same files: data, and the output directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clickline.collective.exchange import Exchange
+from clickline.collective.group import Group, join
+from clickline.collective.rank import Place
+from clickline.collective.rank_learner import RankLearner
+from clickline.collective.rank_metrics import RankMetrics
+from clickline.collective.rank_run import RankRun
+from clickline.config import Job
+from clickline.data.schema import Schema
+from clickline.errors import PeerError
+from clickline.progress import Silent, Watcher
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
+from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
+from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.monitoring.journal import Journal
+from clickline.train.monitoring.run_status import RunStatus
+from clickline.train.run_files.run_directory import write_job
+from clickline.train.run_files.run_lock import VARIABLE, RunLock
+from clickline.train.session import Result, write_result_file
+
+
+class NoJournal(Journal):
+    """For ranks that measure but do not write."""
+
+    def __init__(self) -> None:
+        pass
+
+    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def train_collective(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Train a job as the rank that the environment says, and test it. All ranks return the same result.
+
+    The arguments are those of `train_job`; only rank 0 tells the watcher anything.
+    """
+    group = join(job.cluster)
+    with group.telling():
+        result = run_rank(
+            job,
+            group=group,
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher if watcher is not None and group.first else Silent(),
+        )
+        group.leave()
+    return result
+
+
+def run_rank(
+    job: Job, *, group: Group, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+) -> Result:
+    """A rank's part in a run, from the first agreement to the result. Rank 0 writes for all, and holds the lock."""
+    with ExitStack() as stack:
+        lock: RunLock | None = None
+        status: RunStatus | RankMetrics
+        if group.first:
+            lock = stack.enter_context(RunLock(Path(job.output) / job.name, role="train, rank 0"))
+            status = stack.enter_context(RunStatus(job, lock=lock))
+        else:
+            status = stack.enter_context(RankMetrics(job, rank=group.rank))
+        return _run(
+            job,
+            group=group,
+            lock=lock,
+            status=status,
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher,
+        )
+
+
+def _run(
+    job: Job,
+    *,
+    group: Group,
+    lock: RunLock | None,
+    status: RunStatus | RankMetrics,
+    resume: bool | Path,
+    fresh: bool,
+    warm_start: Path | None,
+    watcher: Watcher,
+) -> Result:
+    started = time.perf_counter()
+    directory = Path(job.output) / job.name
+    talk = Exchange(group, doing="agreeing on how to begin")
+    old, given, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh, warm_start=warm_start)
+    check = (lambda: None) if lock is None else lock.check
+    learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
+    interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
+    run = RankRun(
+        job=job,
+        schema=schema,
+        learner=learner,
+        directory=directory,
+        watcher=watcher,
+        group=group,
+        check=check,
+        interrupts=interrupts,
+    )
+    status.follow(run)
+    run.introduce()
+    if old is not None:
+        run.resume(old)
+        watcher.say(f"resuming from {old.path}, step {old.step}, with {group.size} rank(s)")
+    elif given is not None:
+        run.warm_start(given)
+        watcher.say(describe_start(warm_start, given, job.tables))
+    resumed_at = None if old is None else old.step
+    journal = (
+        Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=check)
+        if group.first
+        else NoJournal()
+    )
+    try:
+        with interrupts:
+            run.train(journal)
+            test = run.test(journal) if job.data.test else {}
+    except TrainingInterrupted:
+        raise
+    except KeyboardInterrupt as error:
+        raise run.interruption(why=str(error)) from error
+    finally:
+        watcher.end()
+        journal.close()
+    chosen = run.chosen
+    result = Result(
+        directory=directory,
+        checkpoint=chosen.path,
+        steps=learner.step,
+        rows=run.standing.rows,
+        seconds=time.perf_counter() - started,
+        valid=chosen.manifest["valid"],
+        test=test,
+    )
+    if lock is not None:
+        write_result_file(lock, result.to_dict())
+    return result
+
+
+def _beginning(
+    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool, warm_start: Path | None
+) -> tuple[checkpoint_files.Checkpoint | None, checkpoint_files.Checkpoint | None, Schema]:
+    """The checkpoint to go on from or to start with, if any, and the schema: rank 0 finds them, and all take them."""
+    _check_same_jobs(job, talk)
+    said: dict[str, Any] = {}
+    if talk.rank == 0:
+        old, given = checkpoint_to_resume(directory, resume=resume, fresh=fresh), None
+        if VARIABLE not in os.environ:  # else the launcher has left it, without what it has set for its ranks
+            write_job(directory, job)
+        if old is None:
+            given = given_start(directory, warm_start)
+            schema = schema_for(job, given)
+        else:
+            check_same_job(job, old.manifest["job"], where=old.path)
+            schema = Schema.from_dict(old.manifest["schema"])
+        named = {"checkpoint": old, "start": given}
+        said = {name: None if one is None else str(one.path) for name, one in named.items()}
+        said["schema"] = schema.to_dict()
+    said = talk.announce(said)
+    found, start = (
+        None if said[name] is None else checkpoint_files.read(Path(said[name])) for name in ("checkpoint", "start")
+    )
+    return found, start, Schema.from_dict(said["schema"])
+
+
+def _check_same_jobs(job: Job, talk: Exchange) -> None:
+    """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+    shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
+    digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
+    others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
+    if others:
+        raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
+
+
+def _use_threads(job: Job, place: Place) -> int:
+    """Those of the job, or the machine's cores divided by the ranks on it."""
+    cores = len(os.sched_getaffinity(0))
+    threads = job.cluster.threads or max(cores // place.local_ranks, 1)
+    torch.set_num_threads(threads)
+    return threads

@@ -1,0 +1,136 @@
+"""transfer.conf of the older cube-transfer: what it delivers, from where, to which agents and servers.
+
+Sections in brackets, `key: value` or `key=value`. A comment is a line that begins with `#`, or what follows ` #` or
+` //` on a line. All keys are required, as they always were; what is wrong is said for all of them at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from clickline.compat.cube.conf_files import explained, read_conf
+from clickline.errors import JobError
+
+_LONGEST = 1 << 20
+_COMMENT = re.compile(r"\s(#|//).*")
+_PLACE = re.compile(r"(agent|cube)(\d{1,4})_(\d{1,4})", re.ASCII)
+Text = Annotated[str, StringConstraints(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class Transfer(BaseModel):
+    """The section [default]."""
+
+    model_config = ConfigDict(frozen=True)
+    dict_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+    mode: Literal["base_only", "base_delta"]
+    download_mode: Literal["http", "ftp"]
+    wget_port: Port
+    buildtool_local: Text
+    donefile_address: Text
+    output_address: Text
+    tmp_address: Text
+    shard_num: Annotated[int, Field(ge=1, le=4096)]
+    copy_num: Annotated[int, Field(ge=1, le=4096)]
+    deploy_path: Text
+    transfer_address: Text
+
+
+class Instance(BaseModel):
+    """One replica of one shard: its agent, and the server that the agent drives."""
+
+    model_config = ConfigDict(frozen=True)
+    shard: int
+    copy_number: int
+    agent_host: str
+    agent_port: Port
+    cube_host: str
+    cube_port: Port
+    deploy_path: str
+
+
+class TransferConf(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(frozen=True)
+    default: Transfer
+    instances: list[Instance]
+    """By shard, then by copy."""
+
+
+def read_transfer_conf(path: str | os.PathLike[str]) -> TransferConf:
+    return parse_transfer_conf(read_conf(path, limit=_LONGEST), source=str(path))
+
+
+def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> TransferConf:
+    sections = _sections(text, source)
+    if "default" not in sections:
+        raise JobError(f"{source}: the section [default] is missing.")
+    try:
+        default = Transfer.model_validate(sections["default"])
+    except ValidationError as error:
+        raise explained(error, source, prefix="[default] ") from None
+    places = sections.get("cube_agent", {})
+    known = [(shard, copy) for shard in range(default.shard_num) for copy in range(default.copy_num)]
+    wanted = {f"{kind}{shard}_{copy}" for shard, copy in known for kind in ("agent", "cube")}
+    problems = [f"[cube_agent] {name} is missing" for name in sorted(wanted - set(places))[:20]]
+    for name in sorted(set(places) - wanted)[:20]:
+        said = f"there are {default.shard_num} shards × {default.copy_num} copies" if _PLACE.fullmatch(name) else ""
+        problems.append(f"[cube_agent] {name} is not known{': ' + said if said else ''}")
+    if problems:
+        raise JobError(f"{source}: " + "; ".join(problems) + ".")
+    return TransferConf(default=default, instances=[_instance(places, *each, source) for each in known])
+
+
+def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Instance:
+    agent, cube = f"agent{shard}_{copy}", f"cube{shard}_{copy}"
+    agent_host, agent_port = _host_and_port(places[agent], agent, places[agent], "IP:PORT", source)
+    address, _, path = places[cube].partition("/")
+    expected = "IP:PORT:/DEPLOY/PATH"
+    if not address.endswith(":") or not path:
+        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'.")
+    cube_host, cube_port = _host_and_port(address[:-1], cube, places[cube], expected, source)
+    return Instance(
+        shard=shard,
+        copy_number=copy,
+        agent_host=agent_host,
+        agent_port=agent_port,
+        cube_host=cube_host,
+        cube_port=cube_port,
+        deploy_path="/" + path,
+    )
+
+
+def _host_and_port(text: str, name: str, value: str, expected: str, source: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
+        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'.")
+    return host.strip("[]"), int(port)
+
+
+def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
+    sections: dict[str, dict[str, str]] = {}
+    inside: dict[str, str] | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = "" if raw.lstrip().startswith("#") else _COMMENT.sub("", " " + raw).strip()
+        if not line:
+            continue
+        if line.startswith("["):
+            name = line.strip("[]").strip()
+            if not line.endswith("]") or not name or name in sections:
+                raise JobError(f"{source}, line {number}: '{line:.60}' is no new section such as [default].")
+            inside = sections[name] = {}
+            continue
+        split = re.search(r"[:=]", line)
+        key, value = (line[: split.start()].strip(), line[split.end() :].strip()) if split else ("", "")
+        if not key:
+            raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'.")
+        if inside is None or key in inside:
+            said = "comes before the first section" if inside is None else "is there twice"
+            raise JobError(f"{source}, line {number}: {key:.60} {said}.")
+        inside[key] = value
+    return sections

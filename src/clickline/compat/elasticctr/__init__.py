@@ -1,0 +1,1 @@
+"""ElasticCTR's Python client."""

@@ -1,0 +1,1 @@
+"""PADDLE_* variables and FLAGS_communicator_* of PaddlePaddle's launchers."""

@@ -1,0 +1,1 @@
+"""From YAML text to typed settings: lines, origins, overrides, and messages with suggestions."""

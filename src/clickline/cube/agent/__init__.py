@@ -1,0 +1,1 @@
+"""The agent beside a cube server: downloads versions and has the server load and switch them."""

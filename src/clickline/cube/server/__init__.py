@@ -1,0 +1,1 @@
+"""The cube server: versions on disk and in memory, reads by key."""

@@ -1,0 +1,121 @@
+"""Compaction: a long chain of deltas is merged into one dictionary for each table, beside it, while readers go on.
+
+The result is the same version: the same rows, fewer places to look for them. It is written aside and appears by a
+rename; then the layers are exchanged under the version's number, and readers that are at the old ones finish there.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+
+from clickline import _native
+from clickline.cube.server.disk import COMPACT
+from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.shard_files import FACTS, FORMAT, owned_buckets
+from clickline.errors import VersionError
+from clickline.files.atomic import sync_directory, write_synced
+from clickline.files.digests import sealed_json
+from clickline.files.failpoints import reach
+from clickline.files.leftovers import being_written
+
+log = logging.getLogger("clickline.cube")
+LAYERS = 8
+"""More layers than this are merged."""
+SHARE = 0.25
+"""Overlays with more keys than this share of the base's are merged, too."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until tidying up that failed is tried again."""
+
+
+def is_due(layers: list[_native.Dictionary]) -> bool:
+    """Whether reading through these layers costs more than merging them is worth."""
+    overlay = sum(one.count + one.deleted for one in layers[1:])
+    return len(layers) > LAYERS or (len(layers) > 2 and overlay > SHARE * layers[0].count)
+
+
+def compact(shelf: Shelf, version: int) -> bool:
+    """Merge a loaded version's chain; False if it is one layer already."""
+    layers = shelf.layers(version)
+    if all(len(chain) == 1 for chain in layers.values()):
+        return False
+    began = time.perf_counter()
+    first, last = owned_buckets(shelf.shard, shelf.shards)
+    final = shelf.data / f"{COMPACT}{version}"
+    with being_written(shelf.data / f".{COMPACT}{version}", anew=True) as aside:
+        tables = {}
+        for name, chain in layers.items():
+            made = _native.merge_dictionaries(
+                str(aside / f"{name}.dict"), chain, first_bucket=first, last_bucket=last, keep_deleted=False
+            )
+            reach("cube.compacting")
+            _native.Dictionary(str(aside / f"{name}.dict")).verify()
+            tables[name] = {"dim": chain[0].dim, "dtype": chain[0].dtype, "count": made["count"], "deleted": 0}
+        facts = {
+            "format": FORMAT,
+            "name": shelf.name,
+            "version": version,
+            "parent": None,
+            "base": version,
+            "kind": "base",
+            "shard": shelf.shard,
+            "shards": shelf.shards,
+            "tables": tables,
+        }
+        # From the rename on it is read in place of the chain, which is then deleted: all of it is on the disk before.
+        write_synced(aside / FACTS, sealed_json(facts))
+        sync_directory(aside)
+        reach("cube.compact-written")
+        with shelf.lock:
+            if version not in shelf.loaded:
+                return False
+            if final.exists():  # it could not be read, or the chain would be of one layer
+                shutil.rmtree(final)
+            aside.rename(final)
+            sync_directory(shelf.data)
+            reach("cube.compacted")
+            shelf.replace(version)
+    log.info(
+        "version %d is one layer now, was %d; %.3f s",
+        version,
+        max(map(len, layers.values())),
+        time.perf_counter() - began,
+    )
+    return True
+
+
+class Compactor(threading.Thread):
+    """Tidies up after switches: what is not kept goes, long chains are merged. Nobody waits for it."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(name="clickline-compactor", daemon=True)
+        self._shelf = shelf
+        self._wake, self._ending = threading.Event(), threading.Event()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def close(self) -> None:
+        self._ending.set()
+        self._wake.set()
+        self.join(30.0)
+
+    def run(self) -> None:
+        pause = None  # nothing is to be done before somebody wakes us
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._ending.is_set():
+                return
+            try:
+                self._shelf.trim()
+                version = self._shelf.view.version
+                if version and any(is_due(chain) for chain in self._shelf.layers(version).values()):
+                    compact(self._shelf, version)
+                    self._shelf.trim()
+                pause = None
+            except (VersionError, RuntimeError, OSError) as error:
+                pause = _FIRST_PAUSE if pause is None else min(2 * pause, _LONGEST_PAUSE)
+                log.warning("tidying up failed, and is tried again in %g s: %s", pause, error)

@@ -1,0 +1,118 @@
+"""What lies on a cube server's disk: versions, and which of them lack nothing.
+
+Nothing is read from a directory that is still being written: those begin with a dot and get their name by a rename.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from clickline.cube.shard_files import FACTS, Shard, read_shard
+from clickline.errors import VersionError
+
+COMPACT = "compact_"
+DOWNLOADING = ".downloading-"
+_Identity = tuple[Path, int, int]
+"""Of a tar or a merged chain: another file in its place is another thing."""
+log = logging.getLogger("clickline.cube")
+
+
+class Disk:
+    """A server's `data` directory."""
+
+    def __init__(self, path: Path, *, name: str, shard: int, shards: int) -> None:
+        self.path, self.name, self.shard, self.shards = path, name, shard, shards
+        self._looked_into: dict[_Identity, Shard] = {}
+        self._damaged: dict[_Identity, str] = {}
+        """Files that `load` found to be damaged, and how."""
+        self._told: set[str] = set()
+        path.mkdir(parents=True, exist_ok=True)
+
+    def versions(self) -> dict[int, list[Path]]:
+        """Where each version lies; a merged chain comes before its delta."""
+        found: dict[int, list[Path]] = {}
+        for path in sorted(self.path.iterdir(), key=lambda path: not path.name.startswith(COMPACT)):
+            if (version := version_of(path)) is not None and path.is_dir():
+                found.setdefault(version, []).append(path)
+        return found
+
+    def chain(self, version: int) -> list[Shard]:
+        """What makes up a version: something complete, then deltas in order. A gap is an error that names it."""
+        places = self.versions()
+        found: list[Shard] = []
+        wanted: int | None = version
+        while wanted is not None:
+            if wanted not in places:
+                needs = f", which version {found[0].version} is a delta on" if found else ""
+                raise VersionError(f"{self.path}: version {wanted} is not there{needs}")
+            found.insert(0, self._read_best(places[wanted], wanted))
+            wanted = found[0].parent
+        return found
+
+    def complete(self) -> list[int]:
+        """Versions on disk that lack nothing."""
+        found = []
+        for version in self.versions():
+            try:
+                self.chain(version)
+            except VersionError:
+                continue
+            found.append(version)
+        return sorted(found)
+
+    def distrust(self, shard: Shard, why: str) -> None:
+        """Take a file for damaged until another lies in its place, or `trust_again`: its version is not complete."""
+        self._damaged[_identity(shard.path)] = why
+
+    def trust_again(self) -> None:
+        """Look at everything anew: what could not be read once may have been repaired in place."""
+        self._damaged.clear()
+
+    def _read_best(self, places: list[Path], version: int) -> Shard:
+        """A version from the first place where it can be read: a damaged merged chain does not hide the rest."""
+        errors = []
+        for path in places:
+            try:
+                return self._read(path, version)
+            except VersionError as error:
+                errors.append(str(error))
+                if errors[-1] not in self._told:
+                    self._told.add(errors[-1])
+                    log.warning("%s", error)
+        raise VersionError("; ".join(errors))
+
+    def _read(self, path: Path, version: int) -> Shard:
+        inner = path if path.name.startswith(COMPACT) else path / f"{self.name}_part{self.shard}.tar"
+        try:
+            known = _identity(inner)
+        except OSError:
+            raise VersionError(f"{inner}: not there") from None
+        if known in self._damaged:
+            raise VersionError(f"{inner}: damaged: {self._damaged[known]}")
+        if known in self._looked_into:
+            return self._looked_into[known]
+        found = read_shard(inner)
+        expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
+        for key, value in expected.items():
+            if found.facts[key] != value:
+                raise VersionError(f"{inner}: {key} {found.facts[key]!r}, this server needs {value!r}")
+        self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
+        return found
+
+
+def _identity(inner: Path) -> _Identity:
+    file = (inner / FACTS if inner.is_dir() else inner).stat()
+    return inner, file.st_ino, file.st_mtime_ns
+
+
+def version_of(path: Path) -> int | None:
+    """That a directory is of; None if it is of none, or not finished."""
+    text = path.name.removeprefix(COMPACT).rpartition("_")[2]
+    return int(text) if text.isascii() and text.isdigit() and not path.name.startswith(".") else None
+
+
+def downloaded_version(path: Path) -> int:
+    """That an unfinished download is of; 0 if it is of none."""
+    text = path.name.removeprefix(DOWNLOADING).rpartition("_")[2]
+    return int(text) if text.isascii() and text.isdigit() else 0

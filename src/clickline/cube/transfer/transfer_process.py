@@ -1,0 +1,86 @@
+"""Transfer's process: plan, source, HTTP and threads put together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from clickline.cube.transfer.builds import TransferPlan
+from clickline.cube.transfer.transfer import Transfer
+from clickline.cube.transfer.transfer_api import transfer_app
+from clickline.cube.transfer.version_source import Source
+from clickline.files.directory_lock import DirectoryLock
+from clickline.files.json_state import write_state
+from clickline.fileserver.file_server import FileServer
+from clickline.net.web_server import Guard, WebServer
+from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
+
+log = logging.getLogger("clickline.transfer")
+
+
+@dataclass(frozen=True)
+class TransferPlace:
+    """Where transfer listens."""
+
+    token: bytes
+    host: str = "127.0.0.1"
+    port: int = 0
+    wget_port: int = 0
+    """Of the built files; 0: the same port."""
+    address: str = ""
+    """How agents reach this machine; `host` if empty."""
+    open_to_all: bool = False
+    ready: Path | None = None
+
+
+class TransferProcess:
+    """From its first to its last breath."""
+
+    def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+        with ExitStack() as opening:
+            self._lock = DirectoryLock(plan.scratch, f"transfer of {plan.name}")
+            opening.callback(self._lock.release)
+            self._open(plan, source, place)
+            opening.pop_all()
+
+    def _open(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+        plan.output.mkdir(parents=True, exist_ok=True)
+        self._files = FileServer(plan.output)
+        self._base = ""
+        self.transfer = Transfer(plan, source, token=place.token, url=self._url)
+        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=place.wget_port)
+        self.web = WebServer(app, host=place.host, port=place.port)
+        self._files_web = None
+        if place.wget_port and place.wget_port != self.web.port:
+            self._files_web = WebServer(app, host=place.host, port=place.wget_port)
+        shown = place.address or place.host
+        shown = f"[{shown}]" if ":" in shown else shown
+        self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
+        self.stopped = threading.Event()
+        log.info("listens at %s, builds at %s", self.web.address, self._base)
+        self.transfer.start()
+        if place.ready is not None:
+            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+
+    def _url(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    def wait(self, heartbeat: Heartbeat) -> None:
+        webs = [web for web in (self.web, self._files_web) if web is not None]
+        while not self.stopped.wait(BEAT_EVERY):
+            turned = [web.turned() for web in webs]  # all of them are asked
+            if all(turned) and self.transfer.runs:
+                heartbeat.beat()
+
+    def close(self) -> None:
+        self.web.close()
+        if self._files_web is not None:
+            self._files_web.close()
+        self._files.close()
+        self.transfer.close()
+        self._lock.release()

@@ -1,0 +1,145 @@
+"""Settings of transfer: a YAML file with the keys of Cube's transfer.conf, or transfer.conf itself.
+
+dict_name: ctr
+donefile_address: /data/versions          # or any URL
+output_address: /data/builds
+tmp_address: /data/transfer
+transfer_address: 10.0.0.5                # how agents reach this machine; optional
+shards:                                   # replicas of each
+  - [{agent: "http://10.0.0.1:8001", cube: "tcp:10.0.0.1:8027", deploy_path: /cube}]
+mode: base_delta
+interval: 10
+wait: 5
+keep: 3
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from clickline.compat.cube.transfer_conf import read_transfer_conf
+from clickline.config.loading.reader import checked_settings, read_settings
+from clickline.config.section import ASCII_NAME_PATTERN, Section
+from clickline.cube.transfer.builds import TransferPlan
+from clickline.cube.transfer.instance import Replica
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class ReplicaSettings(Section):
+    """A server of the cube and the agent beside it."""
+
+    agent: Text
+    """Address of the agent, `http://HOST:PORT` or `HOST:PORT`."""
+    cube: Text
+    """Address of the cube server on the wire: `tcp:HOST:PORT` or `unix:/PATH`."""
+    deploy_path: str = ""
+    """Directory of the deployment on that machine; empty: the one that the agent was started with."""
+
+    @field_validator("agent")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        try:
+            httpx.URL(_url(value))
+            urlsplit(_url(value))
+        except (ValueError, httpx.InvalidURL):
+            raise PydanticCustomError("agent_address", "must be an address such as http://10.0.0.1:8001") from None
+        return value
+
+
+Replicas = Annotated[list[ReplicaSettings], Field(min_length=1, max_length=1024)]
+
+
+class TransferSettings(Section):
+    """All settings of transfer."""
+
+    dict_name: Annotated[str, Field(pattern=ASCII_NAME_PATTERN, max_length=128)]
+    """Name of the deployment; servers and clients must be given the same."""
+    donefile_address: Text
+    """The store of versions: a directory or any fsspec URL; or a directory with `base.txt` and `patch.txt`."""
+    output_address: Text
+    """Directory of the builds; served to agents below `/output`."""
+    tmp_address: Text
+    """Directory of transfer's state, `transfer.json`, and of its scratch files."""
+    shards: Annotated[list[Replicas], Field(min_length=1, max_length=4096)]
+    """The replicas of each shard."""
+    transfer_address: str = ""
+    """How agents reach transfer; empty: the host of `--listen`."""
+    wget_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """A second port for the built files; 0: that of `--listen` only."""
+    mode: Literal["base_only", "base_delta"] = "base_delta"
+    """`base_only` ignores deltas."""
+    interval: Annotated[float, Field(gt=0, le=86_400)] = 10.0
+    """Seconds between looks at a donefile on another machine; `POST /notify` makes transfer look at once."""
+    wait: Annotated[float, Field(ge=0, le=86_400)] = 5.0
+    """Seconds that a rollout waits for a server that is dead or fails."""
+    keep: Annotated[int, Field(ge=1, le=1000)] = 3
+    """Versions whose builds are kept."""
+    threads: Annotated[int, Field(ge=0, le=256)] = 0
+    """Threads of the builder; 0: one for each core."""
+
+
+def read_transfer(path: Path) -> TransferSettings:
+    """A file whose name ends in .conf is Cube's own, any other is YAML. Raises JobError with all that is wrong."""
+    if path.suffix == ".conf":
+        return checked_settings(_from_conf(path), TransferSettings, source=str(path))
+    return read_settings(path, TransferSettings, what="a transfer's configuration")
+
+
+def plan_of(settings: TransferSettings, **changes: Any) -> TransferPlan:
+    """What is to be done. `changes` are from the command line."""
+    return TransferPlan(
+        name=settings.dict_name,
+        replicas=[
+            [Replica(agent=_url(one.agent), cube=one.cube, deploy_path=one.deploy_path) for one in shard]
+            for shard in settings.shards
+        ],
+        output=Path(settings.output_address),
+        scratch=Path(settings.tmp_address),
+        **{
+            "interval": settings.interval,
+            "patience": settings.wait,
+            "keep": settings.keep,
+            "threads": settings.threads,
+            "mode": settings.mode,
+            "donefile": settings.donefile_address,
+            "deploy_path": settings.shards[0][0].deploy_path,
+            **{name: value for name, value in changes.items() if value is not None},
+        },
+    )
+
+
+def _from_conf(path: Path) -> dict[str, Any]:
+    conf = read_transfer_conf(path)
+    default = conf.default
+    shards: list[list[dict[str, str]]] = [[] for _ in range(default.shard_num)]
+    for one in conf.instances:
+        host = f"[{one.cube_host}]" if ":" in one.cube_host else one.cube_host
+        agent = f"[{one.agent_host}]" if ":" in one.agent_host else one.agent_host
+        shards[one.shard].append(
+            {
+                "agent": f"http://{agent}:{one.agent_port}",
+                "cube": f"tcp:{host}:{one.cube_port}",
+                "deploy_path": one.deploy_path,
+            }
+        )
+    return {
+        "dict_name": default.dict_name,
+        "donefile_address": default.donefile_address,
+        "output_address": default.output_address,
+        "tmp_address": default.tmp_address,
+        "transfer_address": default.transfer_address,
+        "wget_port": default.wget_port,
+        "mode": default.mode,
+        "shards": shards,
+    }
+
+
+def _url(agent: str) -> str:
+    return agent.rstrip("/") if agent.startswith(("http://", "https://")) else f"http://{agent}"

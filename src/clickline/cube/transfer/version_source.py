@@ -1,0 +1,120 @@
+"""Where versions come from: what transfer follows.
+
+A source says which chain of versions leads to the one that is to be served, and brings the row files of one of them to
+this machine. What is wrong with it is an error that names the place; the version in service is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from clickline.cube.transfer.builder import RowFile, Rows
+from clickline.errors import VersionError
+from clickline.files.digests import file_sha256
+from clickline.versions.donefile import DONEFILE, directory_of
+from clickline.versions.donefile import read as read_donefile
+from clickline.versions.file_copy import fetch
+from clickline.versions.manifest import read_manifest
+from clickline.versions.store import Store
+
+
+@dataclass(frozen=True)
+class Step:
+    """A version on the way to the one to be served."""
+
+    version: int
+    parent: int | None
+    base: int
+    id: str
+    key: str
+    """The older donefile's words for version and base."""
+    input: str
+    digest: str
+
+    @property
+    def mode(self) -> str:
+        return "base" if self.parent is None else "delta"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Source(Protocol):
+    def stamp(self) -> Hashable:
+        """Changes when there may be something new, if that can be told cheaply; None if not."""
+
+    def chain(self, version: int | None = None) -> list[Step]:
+        """From a base to the version to be served, or to the one that is named; empty while there is none."""
+
+    def rows(self, step: Step, *, scratch: Path) -> Rows:
+        """A version's row files, on this machine."""
+
+
+class PublishedSource:
+    """A store that `clickline publish` writes to."""
+
+    def __init__(self, store: Store, *, bases_only: bool = False) -> None:
+        self._store, self._bases_only = store, bases_only
+
+    def stamp(self) -> Hashable:
+        if self._store.directory is None:
+            return None
+        try:
+            found = (self._store.directory / DONEFILE).stat()
+        except OSError:
+            return "none"
+        return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def chain(self, version: int | None = None) -> list[Step]:
+        donefile = read_donefile(self._store)
+        serving = donefile.serving if version is None else version
+        if serving is None:
+            return []
+        if self._bases_only and version is None:
+            bases = [entry.version for entry in donefile.entries.values() if entry.kind == "base"]
+            serving = max((each for each in bases if each <= serving), default=None)
+            if serving is None:
+                return []
+        entries = donefile.chain(serving, where=self._store.shown(DONEFILE))
+        base = entries[0].version
+        return [
+            Step(
+                version=entry.version,
+                parent=entry.parent,
+                base=base,
+                id=str(entry.version),
+                key=str(base),
+                input=self._store.shown(directory_of(entry.version)),
+                digest=entry.sha256,
+            )
+            for entry in entries
+        ]
+
+    def rows(self, step: Step, *, scratch: Path) -> Rows:
+        donefile = read_donefile(self._store)
+        entry = donefile.entry(step.version, where=self._store.shown(DONEFILE))
+        manifest = read_manifest(self._store, entry)
+        folder = directory_of(step.version)
+        tables = {}
+        for name, table in manifest.tables.items():
+            files = []
+            for file in table.files:
+                facts = manifest.files[file]
+                path = self._bring(f"{folder}/{file}", scratch / folder / file, facts.bytes, facts.sha256)
+                files.append(RowFile(path, facts.bytes, facts.sha256))
+            tables[name] = files
+        return Rows(step.version, step.parent, step.base, step.digest, tables)
+
+    def _bring(self, name: str, to: Path, size: int, sha256: str) -> Path:
+        """Not again what is here already and whole; what came is checked by the builder."""
+        try:
+            if self._store.directory is None and to.exists():
+                if file_sha256(to) == sha256:
+                    return to
+                to.unlink()
+            return fetch(self._store, name, to, limit=size)
+        except OSError as error:
+            raise VersionError(f"{self._store.shown(name)}: cannot be copied to {to}: {error.strerror}") from None

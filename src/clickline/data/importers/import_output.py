@@ -1,0 +1,172 @@
+"""What an import leaves: training rows, test rows and the job, all three or nothing.
+
+Rows are written once, in the order of time, into a directory aside; at the end the last share of them is moved into the
+test file, since only then is it known how many there are. Everything is then renamed into place, the job last: where
+there is a job, its data is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from clickline.config.loading.reader import read_job
+from clickline.data.report import BadRow
+from clickline.data.sources.files import File
+from clickline.errors import DataError
+
+_JOB = "job.yaml"
+_COPIED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What was written, and what was left out."""
+
+    train: Path
+    test: Path
+    job: Path
+    train_rows: int
+    test_rows: int
+    bad: int
+    first_bad: BadRow | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "train": str(self.train),
+            "test": str(self.test),
+            "job": str(self.job),
+            "train_rows": self.train_rows,
+            "test_rows": self.test_rows,
+            "bad": self.bad,
+            "first_bad": None if self.first_bad is None else str(self.first_bad),
+        }
+
+
+class Rows:
+    """Rows on their way to train and test files. Lines end with a newline."""
+
+    def __init__(self, *, out: Path, aside: Path, suffix: str, header: bytes, test_share: float) -> None:
+        self._out, self._aside, self._header, self._share = out, aside, header, test_share
+        self._names = [f"train.{suffix}", f"test.{suffix}"]
+        self._file = (aside / self._names[0]).open("w+b")
+        self._file.write(header)
+        self._marks = [(0, len(header))]  # (rows before, offset) of every block: where to look for the cut
+        self.count = 0
+
+    def add(self, lines: bytes, count: int) -> None:
+        """Append `count` rows."""
+        with _explained(self._out):
+            self._file.write(lines)
+        self.count += count
+        self._marks.append((self.count, self._marks[-1][1] + len(lines)))
+
+    def publish(self, job: Mapping[str, Any], *, bad: int = 0, first_bad: BadRow | None = None) -> Imported:
+        """Split, and make everything visible. `job` lacks its data.train and data.test."""
+        if self.count < 2:
+            raise DataError(f"There are {self.count} rows to import; at least 2 are needed, to train and to test.")
+        test_rows = min(max(round(self.count * self._share), 1), self.count - 1)
+        train, test = (self._out / name for name in self._names)
+        paths = {"train": str(train.absolute()), "test": str(test.absolute())}
+        with _explained(self._out):
+            self._cut(self.count - test_rows)
+            job = {**job, "data": {**job.get("data", {}), **paths}}
+            text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+            (self._aside / _JOB).write_text(f"# clickline train {self._out / _JOB}\n{text}", encoding="utf-8")
+            read_job(self._aside / _JOB)
+            (self._out / _JOB).unlink(missing_ok=True)
+            for name in (*self._names, _JOB):
+                (self._aside / name).replace(self._out / name)
+        return Imported(
+            train=train,
+            test=test,
+            job=self._out / _JOB,
+            train_rows=self.count - test_rows,
+            test_rows=test_rows,
+            bad=bad,
+            first_bad=first_bad,
+        )
+
+    def close(self) -> None:
+        # What is still buffered of a failed import may not fit on the disk either, and nobody wants it.
+        with suppress(OSError):
+            self._file.close()
+
+    def _cut(self, row: int) -> None:
+        """Move everything from `row` on into the test file."""
+        before, offset = max(mark for mark in self._marks if mark[0] <= row)
+        self._file.seek(offset)
+        for _ in range(row - before):
+            self._file.readline()
+        place = self._file.tell()
+        with (self._aside / self._names[1]).open("wb") as test:
+            test.write(self._header)
+            shutil.copyfileobj(self._file, test, _COPIED)
+            _sync(test)
+        self._file.truncate(place)
+        _sync(self._file)
+        self._file.close()
+
+
+@contextmanager
+def writing(
+    out: Path, *, source: list[File], suffix: str, header: bytes = b"", test_share: float, force: bool
+) -> Iterator[Rows]:
+    """Rows to write below `out`. Unless they are published, nothing is left of them."""
+    if not 0 < test_share < 1:
+        raise DataError(f"The share of rows for testing must be between 0 and 1, got {test_share}.")
+    _check_free(out, [f"train.{suffix}", f"test.{suffix}", _JOB], source=source, force=force)
+    made = [path for path in (out, *out.parents) if not path.exists()]
+    try:
+        with _explained(out):
+            out.mkdir(parents=True, exist_ok=True)
+            aside = Path(tempfile.mkdtemp(prefix=".importing-", dir=out))
+        try:
+            with _explained(out):
+                rows = Rows(out=out, aside=aside, suffix=suffix, header=header, test_share=test_share)
+            try:
+                yield rows
+            finally:
+                rows.close()
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        for path in made:
+            with suppress(OSError):  # not empty: the import went well
+                path.rmdir()
+
+
+def _check_free(out: Path, names: list[str], *, source: list[File], force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise DataError(f"'{out}' is a file, but a directory to write to is needed; name another one.")
+    there = [out / name for name in names if (out / name).exists()]
+    for path in there:
+        if any(Path(file.path).exists() and path.samefile(file.path) for file in source):
+            raise DataError(f"The import would overwrite its own source '{path}'; write to another directory.")
+    if there and not force:
+        listed = ", ".join(path.name for path in there)
+        raise DataError(f"'{out}' has {listed} already; write to another directory, or overwrite with --force.")
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextmanager
+def _explained(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"Writing to '{out}' failed: {error.strerror or error}. Check its owner and free space."
+        ) from error

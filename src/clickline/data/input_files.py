@@ -1,0 +1,102 @@
+"""What the data of a job needs in order to be read: files, a reader, columns, secrets.
+
+Looked for before anything is trained, so that a test file that is not there is not found out after the last epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clickline.config.data import Data
+from clickline.data.schema import Schema
+from clickline.data.sources.column_blocks import load_reader
+from clickline.data.sources.files import File, find
+from clickline.data.sources.text_blocks import header
+from clickline.errors import ClicklineError, DataError, JobProblem
+
+_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def reader_problems(data: Data) -> Iterator[JobProblem]:
+    """A reader of the user's own that cannot be loaded, or cannot be constructed with `data.reader`."""
+    if ":" not in data.format:
+        return
+    try:
+        load_reader(data)
+    except ClicklineError as error:
+        message = str(error)
+        key = "data.reader" if message.startswith("data.reader") else "data.format"
+        yield JobProblem(key, message.removeprefix("data.format: "))
+
+
+def secret_problems(data: Data) -> Iterator[JobProblem]:
+    """Environment variables that the job refers to and that are not set."""
+    for key, text in _texts({"storage": data.storage, "reader": data.reader}, "data"):
+        for name in _REFERENCE.findall(text):
+            if name not in os.environ:
+                yield JobProblem(key, f"refers to the environment variable {name}, which is not set: export {name}")
+
+
+class InputFiles:
+    """The files that a job's paths name, found once."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+        self._first: dict[str, File] = {}
+        """The first file to train on, to validate on and to test on."""
+        self._problems: list[JobProblem] = []
+        for what in ("train", "valid", "test"):
+            for place, path in enumerate(getattr(data, what)):
+                try:
+                    files = find([path], options=data.storage)
+                except ClicklineError as error:
+                    self._problems.append(JobProblem(f"data.{what}[{place}]", str(error)))
+                else:
+                    self._first.setdefault(what, files[0])
+
+    def problems(self) -> list[JobProblem]:
+        """Paths that name no file."""
+        return self._problems
+
+    def column_problems(self, schema: Schema) -> Iterator[JobProblem]:
+        """Columns that the first files lack, where the format says which ones a file has."""
+        for what, file in self._first.items():
+            try:
+                columns = _columns_of(file, self._data)
+                if columns is not None:
+                    schema.columns_of(columns)
+            except ClicklineError as error:
+                yield JobProblem(f"data.{what}", f"'{file.path}': {error}")
+
+
+def _columns_of(file: File, data: Data) -> tuple[str, ...] | None:
+    """The columns that a file says it has; None for formats, and for empty files, that do not say."""
+    if data.format == "csv":
+        return header(file, data) or None
+    if data.format != "parquet":
+        return None
+    with file.open() as raw:
+        if not raw.read(1):
+            return None
+        raw.seek(0)
+        try:
+            return tuple(pq.ParquetFile(raw).schema_arrow.names)
+        except pa.ArrowException as error:
+            raise DataError(f"cannot be read as Parquet: {error}") from error
+
+
+def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{key}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from _texts(inner, f"{key}[{place}]")

@@ -1,0 +1,178 @@
+"""Who reads which piece of the data: a book of leases, and nothing else. No clock, no files, no network.
+
+A piece is waiting, held under a lease, done, or set aside. A lease that is lost gives its piece back, to be resumed
+after the rows that are known to be in the model. A piece whose readers keep failing is set aside, so that one bad file
+cannot take down trainers for ever. Rows are counted from the beginning of a piece, skipped ones included.
+
+Beware: numbers of leases tell old messages from new ones, so they must not come again in a run. A book for the next
+epoch, or one restored from an older state, is told where to go on (`first`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from clickline.data.leasing.lease_state import Held, History, Lease, Lost, State
+
+__all__ = ["Held", "Lease", "LeaseBook", "Lost"]
+
+
+class LeaseBook:
+    """The pieces of one epoch. With `static`, piece i is for static[i % len(static)] only."""
+
+    def __init__(self, pieces: int, *, attempts: int, static: Sequence[str] | None = None, first: int = 1) -> None:
+        for name, value, least in (("pieces", pieces, 0), ("attempts", attempts, 1), ("first", first, 1)):
+            if value < least:
+                raise ValueError(f"Argument '{name}' must be at least {least} but got {value}.")
+        self._state = State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
+        self.assign(static)
+
+    def assign(self, static: Sequence[str] | None) -> None:
+        """Say anew for whom the pieces are that nobody holds; None is for anybody."""
+        if static is not None and (not static or len(set(static)) < len(static)):
+            raise ValueError(f"Argument 'static' must be different names, at least one, but got {list(static)}.")
+        state = self._state
+        state.static = None if static is None else list(static)
+        self._waiting: dict[str, list[tuple[int, int]]] = {}
+        held = {held.lease.piece for held in state.held.values()}
+        for piece in range(state.pieces):
+            if piece not in state.done and piece not in state.set_aside and piece not in held:
+                self._wait(piece)
+
+    def take(self, holder: str) -> Lease | None:
+        """The next piece for a holder, who may have several at a time; None if there is none to be had now."""
+        state = self._state
+        waiting = self._waiting.get("" if state.static is None else holder)
+        if not waiting:
+            return None
+        _, piece = heapq.heappop(waiting)
+        history = state.history.get(piece, History())
+        lease = Lease(number=state.next_lease, piece=piece, skip=history.rows, attempt=history.tries + 1)
+        state.next_lease += 1
+        state.held[lease.number] = Held(lease=lease, holder=holder, rows=lease.skip)
+        return lease
+
+    def progress(self, lease: int, rows: int) -> None:
+        """Rows of the piece that are done. News of a lease that was lost only count what is now trained twice."""
+        state = self._state
+        held = state.held.get(lease)
+        if held is not None:
+            state.held[lease] = replace(held, rows=max(held.rows, rows))
+        elif rows > state.late.get(lease, rows):
+            state.repeated_rows += rows - state.late[lease]
+            state.late[lease] = rows
+
+    def finish(self, lease: int, rows: int) -> bool:
+        """The piece is done and has so many rows. False: it is no longer theirs, and was or will be given to others."""
+        state = self._state
+        self.progress(lease, rows)
+        held = state.held.pop(lease, None)
+        if held is None:
+            state.late.pop(lease, None)
+            return False
+        state.done.add(held.lease.piece)
+        state.done_rows += held.rows
+        state.history.pop(held.lease.piece, None)
+        return True
+
+    def lose(self, holder: str, *, done: Mapping[int, int], blame: bool = True) -> list[Lost]:
+        """Take back all that a holder has. `done` is rows by lease, where better known than by `progress`.
+
+        `blame=False` is for those who leave in order: it does not count against the piece.
+        """
+        gone = [held for held in self._state.held.values() if held.holder == holder]
+        return [
+            self._give_back(held, rows=done.get(held.lease.number, held.rows), blame=blame, reason=f"{holder} was lost")
+            for held in gone
+        ]
+
+    def fail(self, lease: int, *, reason: str) -> None:
+        """The holder could not read on, and says why. Others get the piece after all that have not failed."""
+        held = self._state.held.get(lease)
+        if held is not None:
+            self._state.history.setdefault(held.lease.piece, History()).failures += 1
+            self._give_back(held, rows=held.rows, blame=True, reason=reason)
+
+    def _give_back(self, held: Held, *, rows: int, blame: bool, reason: str) -> Lost:
+        state, lease = self._state, held.lease
+        if rows < 0:
+            raise ValueError(f"Lease {lease.number} cannot have {rows} rows done.")
+        del state.held[lease.number]
+        history = state.history.setdefault(lease.piece, History())
+        history.rows = rows
+        history.tries += blame
+        aside = history.tries >= state.attempts
+        repeated = 0 if aside else max(held.rows - rows, 0)
+        if aside:
+            state.set_aside[lease.piece] = reason
+        else:
+            state.repeated_rows += repeated
+            state.late[lease.number] = max(held.rows, rows)
+            self._wait(lease.piece)
+        return Lost(lease=lease.number, piece=lease.piece, rows=rows, repeated=repeated, set_aside=aside)
+
+    def _wait(self, piece: int) -> None:
+        # The lowest number first: what was lost is resumed before new pieces are begun.
+        state = self._state
+        history = state.history.get(piece)
+        lane = "" if state.static is None else state.static[piece % len(state.static)]
+        heapq.heappush(self._waiting.setdefault(lane, []), (history.failures if history else 0, piece))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every piece is done or set aside."""
+        return self.done + len(self._state.set_aside) == self._state.pieces
+
+    @property
+    def done(self) -> int:
+        """Pieces that are finished."""
+        return len(self._state.done)
+
+    @property
+    def remaining(self) -> int:
+        """Pieces that wait for a holder."""
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+    @property
+    def active(self) -> tuple[Held, ...]:
+        """Leases that are held, oldest first."""
+        return tuple(self._state.held.values())
+
+    @property
+    def set_aside(self) -> dict[int, str]:
+        """Pieces that were given up, each with the last reason."""
+        return dict(self._state.set_aside)
+
+    @property
+    def rows_done(self) -> int:
+        """Rows of finished pieces, and those known to be done of all others. Each counts once."""
+        state = self._state
+        held = {held.lease.piece: held.rows for held in state.held.values()}
+        begun = {piece: history.rows for piece, history in state.history.items()}
+        return state.done_rows + sum((begun | held).values())
+
+    @property
+    def repeated_rows(self) -> int:
+        """Rows that were trained once more than once, as far as is known."""
+        return self._state.repeated_rows
+
+    @property
+    def next_lease(self) -> int:
+        """The number of the next lease: `first` of the book that follows."""
+        return self._state.next_lease
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values only, fit for JSON, and short however many pieces are done."""
+        return self._state.to_dict()
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseBook:
+        """What `to_dict` gave; leases get numbers from `first` on, or from where the book was if that is later."""
+        book = cls(0, attempts=1)
+        book._state = State.from_dict(values)
+        book._state.next_lease = max(book._state.next_lease, first)
+        book.assign(book._state.static)
+        return book

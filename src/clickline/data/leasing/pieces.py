@@ -1,0 +1,243 @@
+"""Pieces: parts of the data that are small enough to be lost, and that trainers read one at a time.
+
+Plain text is cut at bytes. A piece has the lines that start in it, so nobody needs to look for line ends before the
+reading. Parquet is cut between row groups. Compressed text, and what readers of the user's own make rows of, cannot be
+entered in the middle: there a piece is a file. All pieces together are all rows, each once.
+
+The order of a piece's rows follows from seed, epoch and the piece's number, whoever reads it, whenever, and with
+whatever threads. Therefore "so many rows are done" is enough to go on with the rest of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import numpy as np
+
+from clickline.config.data import Data
+from clickline.data.batch import Batch
+from clickline.data.block_pipeline import TEXT, Parsing, Reading, way_of_opening
+from clickline.data.position import Counts, Place
+from clickline.data.report import Report, Tally
+from clickline.data.schema import Schema
+from clickline.data.shuffling import beginning, windows
+from clickline.data.sources.column_blocks import row_groups
+from clickline.data.sources.compression import is_compressed
+from clickline.data.sources.files import File, find
+from clickline.data.sources.text_blocks import Block, Meter, Opened, Span, same_file
+from clickline.errors import DataError
+
+_PIECES_PER_TRAINER = 8
+_SMALLEST, _LARGEST = 1 << 20, 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a file: the lines that start at a byte from `begin` to before `end`, or the row groups in between."""
+
+    number: int
+    file: int
+    """Number of the file in the order of reading."""
+    path: str
+    begin: int
+    end: int | None
+    """None is the end of the file."""
+
+
+def cut(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> list[Piece]:
+    """The data in pieces of about `piece_bytes` bytes of file; 0 is eight for each trainer, of 1 to 64 MiB.
+
+    The same files give the same pieces. Empty files have none.
+    """
+    if piece_bytes < 0:
+        raise ValueError(f"Argument 'piece_bytes' must be at least 0 but got {piece_bytes}.")
+    if trainers < 1:
+        raise ValueError(f"Argument 'trainers' must be at least 1 but got {trainers}.")
+    files = find(paths, options=data.storage)
+    sizes = [file.size for file in files]
+    if not piece_bytes:
+        wanted = -(-sum(size or 0 for size in sizes) // (_PIECES_PER_TRAINER * trainers))
+        piece_bytes = min(max(wanted, _SMALLEST), _LARGEST)
+    pieces: list[Piece] = []
+    for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
+        for begin, end in _spans(file, size, data=data, piece_bytes=piece_bytes):
+            pieces.append(Piece(number=len(pieces), file=number, path=file.path, begin=begin, end=end))
+    if not pieces:
+        shown = ", ".join(file.path for file in files[:3]) + (", …" if len(files) > 3 else "")
+        raise DataError(f"There are no rows in the data: {shown} ({len(files)} files, all empty).")
+    return pieces
+
+
+def shortage(pieces: int, *, trainers: int) -> str | None:
+    """What to tell the user if there are fewer pieces than trainers: some would only wait."""
+    if pieces >= trainers:
+        return None
+    idle = trainers - pieces
+    return (
+        f"the data is in {pieces} piece{'' if pieces == 1 else 's'} for {trainers} trainers: {idle} of them "
+        f"{'has' if idle == 1 else 'have'} nothing to read; write the data as more files (a compressed file is always "
+        f"one piece), set cluster.piece_bytes to less if it is plain text, or set cluster.trainers to {pieces}"
+    )
+
+
+def changed_data(then: int, now: int) -> str:
+    """What to tell the user if pieces cannot be gone on with, since there are other ones now."""
+    return (
+        f"the data was cut into {then} pieces when the checkpoint was made and is now {now}: files have come, gone or "
+        "changed; restore them, or start over with --fresh"
+    )
+
+
+def piece_batches(
+    data: Data,
+    schema: Schema,
+    piece: Piece,
+    *,
+    paths: list[str],
+    epoch: int,
+    seed: int,
+    batch_size: int,
+    shuffle: bool,
+    skip: int = 0,
+) -> Generator[tuple[Batch, int], None, None]:
+    """The batches of a piece, each with the rows of it that are handed out by then; `skip` is such a number.
+
+    A generator: closing it, or leaving the loop over it, stops the threads behind it. Batches must not be changed.
+    """
+    reading = open_piece(
+        data,
+        schema,
+        piece,
+        paths=paths,
+        epoch=epoch,
+        seed=seed,
+        batch_size=batch_size,
+        shuffle=shuffle,
+        skip=skip,
+    )
+    try:
+        yield from reading
+    finally:
+        reading.close()
+
+
+def open_piece(
+    data: Data,
+    schema: Schema,
+    piece: Piece,
+    *,
+    paths: list[str],
+    epoch: int,
+    seed: int,
+    batch_size: int,
+    shuffle: bool,
+    skip: int = 0,
+) -> PieceReading:
+    """The same as an object that can be started ahead of its first batch. Nothing is opened before that."""
+    if batch_size < 1:
+        raise ValueError(f"Argument 'batch_size' must be at least 1 but got {batch_size}.")
+    if skip < 0:
+        raise ValueError(f"Argument 'skip' must be at least 0 but got {skip}.")
+    then = beginning(
+        epoch=epoch,
+        seed=_seed(seed, piece.number),
+        batch_size=batch_size,
+        shuffle_rows=data.shuffle_rows if shuffle else 0,
+    )
+    window, taken = divmod(skip, then.rows)
+    place = Place(file=piece.file, path=piece.path, skip=window * then.rows)
+    start = replace(then, window=window, taken=taken, place=place)
+    tally = Tally(limit=data.max_bad_rows, start=Counts(), warn=epoch == 0 and skip == 0)
+    reading = Reading(
+        _blocks(
+            data,
+            start=place,
+            paths=paths,
+            opened=way_of_opening(data, schema, meter=Meter(), span=(piece.begin, piece.end)),
+        ),
+        parse=Parsing(schema),
+        gather=partial(windows, start=start, then=then, tally=tally),
+        batch_size=batch_size,
+        threads=data.threads,
+    )
+    return PieceReading(reading, schema=schema, tally=tally, skip=skip)
+
+
+class PieceReading(Iterator[tuple[Batch, int]]):
+    """Batches of a piece, each with the rows of it that are handed out by then. To be closed."""
+
+    def __init__(self, reading: Reading, *, schema: Schema, tally: Tally, skip: int) -> None:
+        self._reading, self._schema, self._tally, self._rows = reading, schema, tally, skip
+
+    def start(self) -> None:
+        """Begin to read, in the background, as far as there is room."""
+        self._reading.start()
+
+    def __next__(self) -> tuple[Batch, int]:
+        batch, _ = next(self._reading)
+        self._rows += len(batch)
+        return batch, self._rows
+
+    @property
+    def report(self) -> Report:
+        """What was found in the piece so far, skipped rows included."""
+        dense = [(dense.name, dense.size) for dense in self._schema.dense]
+        return self._tally.report(dense=dense, slots=self._schema.slot_names)
+
+    def close(self) -> None:
+        """Stop the threads and wait for them. Safe to call twice."""
+        self._reading.close()
+
+
+def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Iterator[Span]:
+    if size == 0:
+        return
+    if size is None or size <= piece_bytes or not (data.format in TEXT or data.format == "parquet"):
+        yield 0, None
+    elif data.format == "parquet":
+        yield from _runs(row_groups(file), piece_bytes)
+    elif _can_be_entered(file):
+        count = -(-size // piece_bytes)
+        places = [size * number // count for number in range(count)]
+        yield from zip(places, [*places[1:], None], strict=True)
+    else:
+        yield 0, None
+
+
+def _can_be_entered(file: File) -> bool:
+    with file.open() as raw:
+        return raw.seekable() and not is_compressed(raw)
+
+
+def _runs(sizes: list[int], most: int) -> Iterator[Span]:
+    """Neighbours together, as long as they have no more than `most` bytes."""
+    begin = total = 0
+    for number, size in enumerate(sizes):
+        if number > begin and total + size > most:
+            yield begin, number
+            begin, total = number, 0
+        total += size
+    if sizes:
+        yield begin, None
+
+
+def _blocks(data: Data, *, start: Place, paths: list[str], opened: Opened) -> Iterator[Block]:
+    """Runs in the background, from finding the file on: it may be far away."""
+    options = tuple(sorted(data.storage.items()))
+    files = _listed(tuple(paths), options)
+    if start.file >= len(files) or files[start.file].path != start.path:
+        files = list(find(paths, options=data.storage))
+        same_file(files, start)
+    yield from opened(start.file, files[start.file], start)
+
+
+@lru_cache(maxsize=4)
+def _listed(paths: tuple[str, ...], options: tuple[tuple[str, str], ...]) -> list[File]:
+    """The files, listed once and not for every piece; a listing may take as long as a piece."""
+    return find(paths, options=dict(options))
+
+
+def _seed(seed: int, piece: int) -> int:
+    return int(np.random.SeedSequence((seed, piece)).generate_state(1, np.uint64)[0])

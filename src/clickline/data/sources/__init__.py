@@ -1,0 +1,1 @@
+"""Where rows come from: files, compression, blocks of text or columns, readers of the user's own."""

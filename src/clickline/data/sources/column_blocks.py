@@ -1,0 +1,120 @@
+"""Files of columns as blocks: Parquet, and whatever readers of the user's own make of a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from clickline.config.data import Data
+from clickline.config.secret_references import resolve_within
+from clickline.data.position import Place
+from clickline.data.sources.compression import Stream, decompressed
+from clickline.data.sources.custom_reader import Reader
+from clickline.data.sources.custom_reader_tables import ROWS_PER_TABLE, reasons_of
+from clickline.data.sources.files import File
+from clickline.data.sources.text_blocks import Block, Span
+from clickline.errors import ClicklineError, DataError, JobError
+from clickline.plugins import load_class
+
+
+def parquet(
+    number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]], span: Span = (0, None)
+) -> Iterator[Block]:
+    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read.
+
+    A span is row groups, those from one to before another.
+    """
+    with file.open() as raw:
+        if raw.seek(0, io.SEEK_END) == 0:
+            return
+        raw.seek(0)
+        try:
+            content = pq.ParquetFile(raw)
+            columns = wanted(content.schema_arrow.names)
+            first = 0
+            groups = content.num_row_groups
+            if (span[1] or span[0]) > groups:
+                raise DataError(
+                    f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed."
+                )
+            for group in range(groups if span[1] is None else span[1]):
+                rows = content.metadata.row_group(group).num_rows
+                if group >= span[0] and first + rows > start.offset:
+                    batches = content.iter_batches(ROWS_PER_TABLE, row_groups=[group], columns=columns)
+                    yield from _from_place(number, file, start.offset, batches, first=first)
+                first += rows
+        except pa.ArrowException as error:
+            raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
+    _complete(file, start, first)
+
+
+def row_groups(file: File) -> list[int]:
+    """The bytes of each row group of a Parquet file."""
+    with file.open() as raw:
+        try:
+            content = pq.ParquetFile(raw).metadata
+        except pa.ArrowException as error:
+            raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
+        groups = [content.row_group(number) for number in range(content.num_row_groups)]
+        return [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups]
+
+
+def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator[Block]:
+    """Blocks of a file that a reader of the user's own understands. To go on at a place, it reads all before again."""
+    rows = 0
+    with file.open() as raw:
+        stream = io.BufferedReader(Stream(decompressed(raw, path=file.path)))
+        try:
+            for table in reader.tables(cast(BinaryIO, stream), file.path):
+                yield from _from_place(number, file, start.offset, iter([table]), first=rows)
+                rows += table.num_rows
+        except (ClicklineError, OSError):
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(
+                f"{type(reader).__name__} failed on {file.path!r} after {rows} rows with {reason}; "
+                "to have a row skipped that cannot be read, yield a RowError in its place"
+            ) from error
+    _complete(file, start, rows)
+
+
+def load_reader(data: Data) -> Reader:
+    """The reader that `data.format` names, constructed with `data.reader`."""
+    kind = load_class(data.format, base=Reader, what="data.format")
+    try:
+        return kind(**{name: resolve_within(value) for name, value in data.reader.items()})
+    except TypeError as error:
+        raise JobError(f"data.reader does not fit {data.format}: {error}") from error
+
+
+def _from_place(
+    number: int, file: File, offset: int, tables: Iterator[pa.RecordBatch], *, first: int
+) -> Iterator[Block]:
+    for table in tables:
+        rows = table.num_rows
+        skipped = max(offset - first, 0)
+        if skipped < rows:
+            where = first + skipped
+            yield Block(
+                file=number,
+                path=file.path,
+                offset=where,
+                line=where,
+                columns=(),
+                data=table.slice(skipped),
+                reasons=reasons_of(table, first=skipped),
+            )
+        first += rows
+
+
+def _complete(file: File, start: Place, rows: int) -> None:
+    if rows < start.offset:
+        raise DataError(
+            f"'{file.path}' has only {rows} rows, but reading should go on at {start.offset}: it has changed since. "
+            f"Restore it, or start without the checkpoint's position."
+        )

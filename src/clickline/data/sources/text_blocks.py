@@ -1,0 +1,200 @@
+"""Files as blocks: whole lines of text, or record batches, each with the parser that fits it.
+
+One thread runs this and does nothing else: open, decompress, cut. Blocks exist for the sake of speed only. Which rows
+there are and in which order has nothing to do with where they were cut.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import BinaryIO, cast
+
+from clickline.config.data import Data
+from clickline.data.position import Place
+from clickline.data.sources.compression import decompressed
+from clickline.data.sources.files import File
+from clickline.errors import DataError
+
+_LONGEST_LINE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of lines or rows of one file, yet to be parsed."""
+
+    file: int
+    path: str
+    offset: int
+    """Where it starts: decompressed bytes, or rows."""
+    line: int | None
+    """Lines before it, where the stream knows: at its beginning. Later blocks go on counting from there."""
+    columns: tuple[str, ...]
+    """CSV: the file's columns. Empty for formats that have none."""
+    data: object
+    """Bytes or a record batch."""
+    origin: int = 0
+    """The byte from which lines are counted, where the stream does not know how many there are before."""
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    """Why rows are malformed, where their reader says so: number in the block, from 1, to reason."""
+
+
+class Meter:
+    """Raw bytes read so far, of how many: what is left of a pass can be told before its rows are counted."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def watching(self, stream: BinaryIO) -> BinaryIO:
+        """The stream, with every read counted."""
+        return cast(BinaryIO, _Watched(stream, self))
+
+
+class _Watched:
+    def __init__(self, stream: BinaryIO, meter: Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._meter.read += len(data)
+        return data
+
+    def seekable(self) -> bool:
+        return self._stream.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        place = self._stream.seek(offset, whence)
+        self._meter.read = max(self._meter.read, place if whence == 0 else 0)
+        return place
+
+
+Opened = Callable[[int, File, Place], Iterator[Block]]
+"""Blocks of one file, from a place on."""
+
+
+def blocks(files: list[File], *, start: Place, opened: Opened) -> Iterator[Block]:
+    """All blocks of all files, from a place on."""
+    if start.path:
+        same_file(files, start)
+    for number in range(start.file, len(files)):
+        beginning = start if number == start.file else Place(file=number)
+        yield from opened(number, files[number], beginning)
+
+
+Span = tuple[int, int | None]
+"""A part of a file, from one place to before another: bytes of text, or row groups. None is the end of the file."""
+
+
+def text(number: int, file: File, start: Place, *, data: Data, meter: Meter, span: Span = (0, None)) -> Iterator[Block]:
+    """Blocks of a text file. A span, which may begin and end within lines, has the lines that start in it."""
+    columns: tuple[str, ...] = ()
+    begin, end = span
+    offset, line, origin = start.offset, start.line, 0
+    inside = begin > offset
+    if inside:
+        offset, line = begin - 1, 0  # whether a line starts at `begin` is told by the byte before
+    with file.open() as raw:
+        pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
+        if inside:
+            offset, pieces = _from_next_line(pieces, offset=offset, end=end)
+            origin = offset
+        if end is not None:
+            pieces = _before(pieces, offset=offset, end=end)
+        if data.format == "csv" and offset == 0:
+            columns, first_line, pieces = _columns(pieces, data=data, path=file.path)
+            offset, line = len(first_line), int(bool(first_line))
+        elif data.format == "csv":
+            columns = header(file, data)
+        known: int | None = line
+        for where, lines in cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
+            yield Block(
+                file=number, path=file.path, offset=where, line=known, columns=columns, data=lines, origin=origin
+            )
+            known = None
+
+
+def _from_next_line(pieces: Iterator[bytes], *, offset: int, end: int | None) -> tuple[int, Iterator[bytes]]:
+    """Where the first line starts that does so after the byte at `offset`, and all from there on."""
+    for piece in pieces:
+        newline = piece.find(b"\n")
+        if newline >= 0:
+            return offset + newline + 1, chain([piece[newline + 1 :]], pieces)
+        offset += len(piece)
+        if end is not None and offset >= end:
+            break  # or a span within a very long line would cost as much as all of the line
+    return offset, iter(())
+
+
+def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes]:
+    """All lines that start before `end`; the last one goes on past it, unless the byte before `end` is its newline."""
+    if offset >= end:
+        return
+    for piece in pieces:
+        newline = piece.find(b"\n", max(end - 1 - offset, 0))
+        if newline >= 0:
+            yield piece[: newline + 1]
+            return
+        yield piece
+        offset += len(piece)
+
+
+def cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
+    """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
+    held: list[bytes] = []
+    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the place after it
+    for piece in pieces:
+        newline = piece.rfind(b"\n")
+        if newline >= 0:
+            last, cut = len(held), newline + 1
+        held.append(piece)
+        length += len(piece)
+        if length >= size and last >= 0:
+            lines = b"".join((*held[:last], held[last][:cut]))
+            held = [held[last][cut:], *held[last + 1 :]]
+            yield offset, lines
+            offset, length, last = offset + len(lines), length - len(lines), -1
+            del lines
+        elif length > _LONGEST_LINE:
+            raise DataError(
+                f"'{path}' has a line of more than {_LONGEST_LINE >> 20} MiB at byte {offset}: is this a text file?"
+            )
+    if length:
+        yield offset, b"".join(held)
+
+
+def header(file: File, data: Data) -> tuple[str, ...]:
+    """The columns of a CSV file; none if it is empty."""
+    with file.open() as raw:
+        columns, _, _ = _columns(decompressed(raw, path=file.path), data=data, path=file.path)
+    return columns
+
+
+def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:
+    """Names of the columns, the header's bytes (none if it is not one), and the rest of the file."""
+    head = b""
+    for piece in pieces:
+        head += piece
+        if b"\n" in piece or len(head) > _LONGEST_LINE:
+            break
+    end = head.find(b"\n") + 1 or len(head)
+    try:
+        line = head[:end].decode("utf-8-sig").rstrip("\r\n")
+        names = next(csv.reader([line], delimiter=data.delimiter, strict=True), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"'{path}' has no CSV header that can be read ({error}): is data.format right?") from error
+    if not data.header:
+        return tuple(str(place) for place in range(len(names))), b"", chain([head], pieces)
+    return tuple(name.strip() for name in names), head[:end], chain([head[end:]], pieces)
+
+
+def same_file(files: list[File], start: Place) -> None:
+    found = files[start.file].path if start.file < len(files) else "nothing"
+    # Only the name: the same data may be mounted somewhere else today.
+    if PurePosixPath(found).name != PurePosixPath(start.path).name:
+        raise DataError(
+            f"Reading should go on in '{start.path}', file number {start.file + 1}, but that is now '{found}': "
+            f"the list of files has changed. Restore it, or start without the checkpoint's position."
+        )

@@ -1,0 +1,235 @@
+"""A predictor as processes: one that listens, and workers that inherit its socket; or, for one worker, itself.
+
+The parent binds before anything else and never accepts, so a worker that dies takes only its own connections with it:
+those that still wait to be accepted go to the others. Workers find what they share (configuration, counters, sockets)
+in a private directory, and the token in the environment.
+
+    python -m clickline.launch.predictor_processes DIRECTORY RANK DESCRIPTOR       one worker, started by the parent
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clickline.errors import ClicklineError, PeerError
+from clickline.files.json_state import write_state
+from clickline.launch.environment import read_token
+from clickline.launch.local_processes import private_sockets
+from clickline.net.listening_sockets import bind, inherited_listener
+from clickline.processes.child import live_no_longer_than_parent, stopped_by_signals
+from clickline.processes.heartbeat import Heartbeat
+from clickline.processes.logs import set_up
+from clickline.processes.process import Spec
+from clickline.processes.restart_policy import SERVING
+from clickline.processes.supervisor import Supervisor
+from clickline.serve.http.auth import Guard, tls_context
+from clickline.serve.metrics.counters import Counts
+from clickline.serve.serve_settings import ServeConfig
+from clickline.serve.worker import GRACE, Worker
+
+if TYPE_CHECKING:
+    from clickline.serve.predictor.predictor import Predictor
+
+log = logging.getLogger("clickline.serve")
+CONFIG = "serve.json"
+WORKER = (sys.executable, "-m", "clickline.launch.predictor_processes")
+Make = Callable[[ServeConfig, bytes | None, Counts], "Predictor"]
+_TRIES = 20
+"""Deaths of workers before all of them have ever been ready."""
+_LOOK_EVERY = 0.02
+
+
+def make_predictor(config: ServeConfig, token: bytes | None, counts: Counts) -> Predictor:
+    """The real one."""
+    from clickline.serve.predictor.predictor import Predictor
+
+    return Predictor.of(config, token=token or b"", counts=counts, on_loop=True)
+
+
+def own_token() -> bytes | None:
+    """What the environment holds, if anything. Raises JobError if it is too short to be one."""
+    named = os.environ.get("CLICKLINE_TOKEN") or os.environ.get("CLICKLINE_TOKEN_FILE")
+    return read_token(os.environ) if named else None
+
+
+def serve(
+    config: ServeConfig,
+    *,
+    host: str,
+    port: int,
+    ready: Path | None = None,
+    on_listening: Callable[[str], None] = lambda _: None,
+    make: Make = make_predictor,
+    worker: Sequence[str] = WORKER,
+) -> None:
+    """Serve until a signal comes, then end in order. `ready` is written once there is a version to answer with.
+
+    `make` and `worker` are for tests: what predicts, and the command that runs a worker.
+    """
+    token = own_token()
+    heartbeat = Heartbeat.inherited()
+    guard, tls = _guarding(config, host=host, token=token)
+    with stopped_by_signals(), private_sockets() as directory:
+        listener = inherited_listener() or bind(host, port)
+        try:
+            address = _address(listener, secure=tls is not None)
+            on_listening(address)
+
+            def tell() -> None:
+                log.info("ready at %s", address)
+                if ready is not None:
+                    write_state(ready, {"http": address, "pid": os.getpid()})
+
+            if config.workers == 1:
+                run_worker(
+                    config,
+                    listener,
+                    directory,
+                    guard=guard,
+                    tls=tls,
+                    token=token,
+                    on_ready=tell,
+                    heartbeat=heartbeat,
+                    make=make,
+                )
+            else:
+                _run_workers(config, listener, directory, tell=tell, worker=worker, heartbeat=heartbeat)
+        except KeyboardInterrupt:  # being told to stop is how a server ends
+            pass
+        finally:
+            listener.close()
+
+
+def run_worker(
+    config: ServeConfig,
+    listener: socket.socket,
+    directory: Path,
+    *,
+    guard: Guard,
+    tls: ssl.SSLContext | None,
+    token: bytes | None,
+    on_ready: Callable[[], None],
+    heartbeat: Heartbeat,
+    rank: int = 0,
+    make: Make = make_predictor,
+) -> None:
+    """A worker, in this process and thread."""
+    counts = Counts(directory / f"{rank}.counts")
+    Worker(
+        config,
+        make(config, token, counts),
+        listener=listener,
+        counts=counts,
+        directory=directory,
+        guard=guard,
+        tls=tls,
+        rank=rank,
+        workers=config.workers,
+        on_ready=on_ready,
+        on_turn=heartbeat.beat,
+        # One that comes in another's place leaves connections to the rest until it can answer.
+        ready_first=any(directory.glob("ready.*")),
+    ).run()
+
+
+def worker_main(arguments: Sequence[str], *, make: Make = make_predictor) -> None:
+    """What a worker process does."""
+    live_no_longer_than_parent()
+    directory, rank, descriptor = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    set_up("serve", rank)
+    heartbeat = Heartbeat.inherited()
+    with stopped_by_signals():
+        try:
+            config = ServeConfig.model_validate_json((directory / CONFIG).read_bytes())
+            listener = socket.socket(fileno=descriptor)
+            token = own_token()
+            guard, tls = _guarding(config, host=listener.getsockname()[0], token=token)
+            run_worker(
+                config,
+                listener,
+                directory,
+                guard=guard,
+                tls=tls,
+                token=token,
+                on_ready=(directory / f"ready.{rank}").touch,
+                heartbeat=heartbeat,
+                rank=rank,
+                make=make,
+            )
+        except ClicklineError as error:
+            log.error("%s", error)
+            raise SystemExit(error.exit_code) from None
+        except KeyboardInterrupt:
+            pass
+
+
+def _run_workers(
+    config: ServeConfig,
+    listener: socket.socket,
+    directory: Path,
+    *,
+    tell: Callable[[], None],
+    worker: Sequence[str],
+    heartbeat: Heartbeat,
+) -> None:
+    (directory / CONFIG).write_text(config.model_dump_json(), encoding="utf-8")
+    specs = [
+        Spec(
+            role="serve",
+            rank=rank,
+            argv=[*worker, str(directory), str(rank), str(listener.fileno())],
+            env={},
+            log=None,
+            pass_fds=(listener.fileno(),),
+            policy=SERVING,
+            stall_after=config.stall_after,
+            replicas="serve",
+        )
+        for rank in range(config.workers)
+    ]
+    told = False
+    with Supervisor(specs, restarts=None, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
+        try:
+            while not supervisor.finished():
+                heartbeat.beat()
+                supervisor.poll()
+                if len(supervisor.endings) >= _TRIES:
+                    _give_up_unless(told, supervisor)
+                if not told and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
+                    told = True
+                    tell()
+                time.sleep(_LOOK_EVERY)
+        finally:
+            listener.close()  # ours first: then what a worker finds waiting at its end is the last there is
+
+
+def _give_up_unless(served: bool, supervisor: Supervisor) -> None:
+    """Workers that have never all been ready will not be; of those that have, only the last deaths are kept."""
+    if not served:
+        raise PeerError(f"workers cannot be started: {supervisor.endings[-1].reason}; the log has what they said")
+    del supervisor.endings[:-1]
+
+
+def _guarding(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[Guard, ssl.SSLContext | None]:
+    tls = config.tls
+    guard = Guard(host=host, token=token, certificates=tls is not None and bool(tls.clients))
+    if tls is None:
+        return guard, None
+    return guard, tls_context(certificate=tls.certificate, key=tls.key, clients=tls.clients or None)
+
+
+def _address(listener: socket.socket, *, secure: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http{'s' * secure}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+if __name__ == "__main__":
+    worker_main(sys.argv[1:])

@@ -1,0 +1,262 @@
+"""The serving half of the chain on this machine: file server, cube, predictor, as processes that end together.
+
+    STATE/versions ── file server ── transfer ── agents ── cube servers ── predictor
+
+Transfer reads versions from the file server by HTTP, as it would from another machine. One supervisor looks after all
+of them; `poll` starts again who died, and tells everybody who asks (`suite_states`) how things are. Use it from one
+thread that lives as long as the suite.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from clickline.errors import PeerError
+from clickline.launch.local_cube import LocalCube
+from clickline.launch.suite_state import supervisor_facts, write_suite, write_token
+from clickline.net.listening_sockets import VARIABLE as LISTENER
+from clickline.net.listening_sockets import bind
+from clickline.processes.heartbeat_monitor import STALL_AFTER
+from clickline.processes.process import Spec
+from clickline.processes.process_group import Together
+from clickline.processes.process_identity import birth
+from clickline.processes.restart_policy import SERVING
+from clickline.processes.supervisor import Supervisor
+from clickline.serve.serve_settings import read_suite_config
+
+PLACE = "suite/cube"
+"""Of what is delivered, of ready files and logs, below the state directory: not where runs are looked for."""
+PORT = 8010
+HOST = "127.0.0.1"
+MODEL = "ctr"
+WORKERS = 2
+"""Of the predictor: with one of them gone, the other answers."""
+_TRIES = 4
+"""Deaths of one process before the suite has ever served."""
+_GRACE = 12.0
+"""Seconds to stop in: a predictor finishes what it has begun."""
+_INTERVAL = 0.5
+"""Seconds between transfer's looks at the file server."""
+_TELL_EVERY = 0.2
+_WORKER_STALL_AFTER = 10.0
+_ENDINGS = 100
+"""Deaths that are kept of a suite that has served."""
+
+
+class Suite(Together):
+    """`with Suite(state) as suite: suite.wait_for(version); …; suite.poll()`; nothing is left running afterwards.
+
+    Who makes one has claimed the state directory (`suite_states.claimed`).
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        model: str = MODEL,
+        port: int = PORT,
+        shards: int = 2,
+        replicas: int = 2,
+        workers: int = WORKERS,
+        wait: float = 5.0,
+        stall_after: float = STALL_AFTER,
+        serve: Path | None = None,
+        env: Mapping[str, Mapping[str, str]] | None = None,
+        on_event: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`port` is the predictor's, if it is free; `env` adds to processes' environments, by role or name.
+
+        A component without a heartbeat for `stall_after` seconds is killed and started again; 0 is never. `serve` is a
+        configuration of the predictor, to which the suite's own model is added.
+        """
+        self.state, self.model = state.absolute(), model
+        self.store = self.state / "versions"
+        self.directory = self.state / PLACE
+        self.token = secrets.token_hex(16)
+        self._port, self._workers, self._env = port, workers, dict(env or {})
+        self._stall_after, self._serve = stall_after, serve
+        super().__init__()
+        self.supervisor = Supervisor([], restarts=None, on_event=on_event, grace=_GRACE)
+        self._shape = {"shards": shards, "replicas": replicas, "wait": wait}
+        self._cube: LocalCube | None = None
+        self._started = time.time()
+        self._told: dict[str, Any] = {}
+        self._looked = 0.0
+        self._begun = False
+
+    @property
+    def cube(self) -> LocalCube:
+        if self._cube is None:
+            raise PeerError("the cube is not started yet")
+        return self._cube
+
+    @property
+    def http(self) -> str:
+        """The predictor's address; empty until it has a version to serve."""
+        return self._address("predictor")
+
+    @property
+    def files(self) -> str:
+        """The file server's address."""
+        return self._address("fileserver")
+
+    def poll(self) -> None:
+        """Look after all processes once. Raises PeerError when things cannot go on."""
+        self.supervisor.poll()
+        if not self._begun:
+            self._give_up_if_hopeless()
+        else:
+            del self.supervisor.endings[:-_ENDINGS]
+        if time.monotonic() - self._looked > _TELL_EVERY:
+            self.tell()
+
+    def _give_up_if_hopeless(self) -> None:
+        """Who dies again and again before it has ever served will not serve: better said soon than waited for."""
+        self._begun = bool(self.http)
+        deaths = Counter(ending.name for ending in self.supervisor.endings)
+        for ending in self.supervisor.endings:
+            if deaths[ending.name] >= _TRIES:
+                last = "\n  ".join(ending.tail) or "nothing"
+                raise PeerError(f"{ending.name} cannot be started, {ending.reason}; its log says\n  {last}")
+
+    def until(self, condition: Callable[[], bool], *, seconds: float = 180.0, what: str, every: float = 0.02) -> None:
+        """Look after the processes until the condition holds."""
+        give_up = time.monotonic() + seconds
+        while not condition():
+            self.poll()
+            if time.monotonic() > give_up:
+                raise PeerError(f"{what} did not happen within {seconds:g} s; logs are in {self.directory / 'logs'}")
+            time.sleep(every)
+
+    def tell(self) -> None:
+        """Write suite.json anew if something has changed."""
+        self._looked = time.monotonic()
+        facts = self.facts()
+        if facts != self._told:
+            write_suite(self.state, facts)
+            self._told = facts
+
+    def facts(self) -> dict[str, Any]:
+        """What suite.json holds."""
+        cube = self._cube
+        return {
+            **supervisor_facts(started=self._started),
+            "phase": "serving" if self.http else "starting",
+            "http": self.http or None,
+            "model": self.model,
+            "store": str(self.store),
+            "token_file": str(self._token_file),
+            "files": self.files or None,
+            "transfer": self._address("transfer") or None,
+            "cube": {"name": self.model, "servers": cube.servers if cube else []},
+            "sockets": str(cube.sockets) if cube and cube.servers else None,
+            "components": [self._component(one) for one in self.supervisor.states()],
+        }
+
+    def _component(self, one: Mapping[str, Any]) -> dict[str, Any]:
+        role, rank = one["role"], one["rank"]
+        found = {
+            "name": one["name"],
+            "role": role,
+            "rank": rank,
+            "state": one["state"],
+            "pid": one["pid"],
+            "birth": birth(one["pid"]),
+            "restarts": one["restarts"],
+            "deaths": one["deaths"],
+            "since": round(one["since"], 3),
+            "reason": one["reason"],
+            "address": self._address(role, rank),
+            "log": str(self._log(role, rank)),
+        }
+        if role == "cube" and self._cube is not None:
+            shard, replica = divmod(rank, self._cube.replicas)
+            found |= {"shard": shard, "replica": replica}
+        return found
+
+    def _start(self) -> None:
+        self._token_file = write_token(self.state, self.token)
+        for role in ("fileserver", "predictor"):
+            self._ready(role).unlink(missing_ok=True)
+        self.store.mkdir(parents=True, exist_ok=True)
+        self._stack.callback(self.supervisor.stop)
+        self.supervisor.start()
+        files = ["--root", str(self.store), "--listen", f"{HOST}:0"]
+        self.supervisor.add(self._spec("fileserver", "fileserver", files, token=""))
+        self.until(lambda: bool(self.files), what="the file server's start")
+        self._cube = LocalCube(
+            self.directory,
+            store=self.files,
+            name=self.model,
+            token=self.token,
+            interval=_INTERVAL,
+            env=self._env,
+            restarts=None,
+            stall_after=self._stall_after,
+            supervisor=self.supervisor,
+            look=self.poll,
+            **self._shape,  # type: ignore[arg-type]
+        )
+        self._stack.enter_context(self._cube)
+        self._stack.callback(self.supervisor.stop, "predictor")  # first: it reads from the others
+        listener = self._listen()
+        self._stack.callback(listener.close)  # before it is stopped, which then is when the last connections come
+        self.supervisor.add(self._predictor(listener))
+        self.tell()
+
+    def _listen(self) -> socket.socket:
+        """The predictor's socket is kept here: while it is started again, connections wait instead of being refused."""
+        try:
+            return bind(HOST, self._port)
+        except PeerError:
+            return bind(HOST, 0)
+
+    def _predictor(self, listener: socket.socket) -> Spec:
+        if self._serve is None:
+            addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
+            arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
+        else:
+            config = read_suite_config(self._serve, model=self.model, store=str(self.store), servers=self.cube.servers)
+            file = self.directory / "serve.json"
+            file.write_text(config.model_dump_json(), encoding="utf-8")
+            arguments = ["--config", str(file)]
+        arguments += ["--listen", f"{HOST}:{listener.getsockname()[1]}", "--workers", str(self._workers)]
+        arguments += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
+        # What it keeps for its workers is gone with the sockets, also when it is killed.
+        env = {"TMPDIR": str(self.cube.sockets), LISTENER: str(listener.fileno())}
+        return self._spec("predictor", "serve", arguments, token=self.token, fds=(listener.fileno(),), **env)
+
+    def _spec(
+        self, role: str, verb: str, arguments: list[str], *, token: str, fds: tuple[int, ...] = (), **env: str
+    ) -> Spec:
+        own = {**self._env.get(role, {}), **self._env.get(f"{role}.0", {})}
+        return Spec(
+            role=role,
+            rank=0,
+            argv=[sys.executable, "-m", "clickline", verb, *arguments, "--ready-file", str(self._ready(role))],
+            env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
+            log=self._log(role, 0),
+            pass_fds=fds,
+            policy=SERVING,
+            stall_after=self._stall_after,
+        )
+
+    def _address(self, role: str, rank: int = 0) -> str:
+        try:
+            return str(json.loads(self._ready(role, rank).read_text(encoding="utf-8"))["http"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    def _log(self, role: str, rank: int) -> Path:
+        return self.directory / "logs" / f"{role}.{rank}.log"
+
+    def _ready(self, role: str, rank: int = 0) -> Path:
+        return self.directory / "ready" / f"{role}.{rank}.json"

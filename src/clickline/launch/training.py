@@ -1,0 +1,249 @@
+"""Training by as many processes as the job wants, on this machine: started, watched, and gone when it is over."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import fields
+from pathlib import Path
+from threading import current_thread, main_thread
+
+from clickline.collective.rank import in_a_group, place_of
+from clickline.collective.rank_pieces import piece_bytes_for
+from clickline.collective.rank_session import train_collective
+from clickline.config import Job
+from clickline.data.leasing.pieces import cut, shortage
+from clickline.errors import PeerError
+from clickline.launch.local_processes import coordinator_address, free_ports, local_specs, private_sockets, threads_for
+from clickline.launch.run_log import run_log
+from clickline.processes.child import launched, stopped_by_signals
+from clickline.processes.process import Spec
+from clickline.processes.supervisor import Supervisor
+from clickline.progress import Silent, Watcher
+from clickline.ps.coordinator.coordinator import Coordinator
+from clickline.ps.entrypoints import open_coordinator, write_result
+from clickline.train import session
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
+from clickline.train.interrupts import TrainingInterrupted
+from clickline.train.monitoring.run_status import end_status, reason_of
+from clickline.train.preflight import check_job, check_options
+from clickline.train.run_files.own_code import use_own_code
+from clickline.train.run_files.run_directory import JOB_FILE, find_checkpoint, write_job
+from clickline.train.run_files.run_lock import VARIABLE as LOCK_VARIABLE
+from clickline.train.run_files.run_lock import RunLock
+from clickline.train.session import Result
+
+_MOMENT = 3.0
+_GRACE = 5.0
+_FAREWELL = 20.0
+
+
+def train_job(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+    checked: bool = False,
+) -> Result:
+    """Train a job in `output/name` and test it, the way it names.
+
+    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    `checked`: the caller has run the checks of `clickline validate` already.
+    """
+    directory = Path(job.output) / job.name
+    if resume or launched():
+        use_own_code(directory)
+    for notice in [
+        *([] if checked else map(str, check_job(job))),
+        *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
+    ]:
+        (watcher or Silent()).say(notice)
+    way, shown = job.way, None if type(watcher) is Silent else watcher
+    if way == "single":
+        with (
+            stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
+            run_log(directory, rank=0, watcher=shown) as logged,
+        ):
+            return session.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
+    if way == "collective":
+        if in_a_group():
+            rank = place_of().rank
+            told = shown if rank == 0 else None
+            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
+                return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
+        return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
+    return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
+
+
+def _train_on_servers(
+    job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+) -> Result:
+    directory = Path(job.output) / job.name
+    token = secrets.token_hex(32)
+    with stopped_by_signals(), private_sockets() as sockets, RunLock(directory, role="train") as lock:
+        coordinator = open_coordinator(
+            job,
+            lock=lock,
+            address=coordinator_address(job, sockets=sockets),
+            token=token.encode(),
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher,
+        )
+        try:
+            specs = local_specs(
+                job,
+                job_file=directory / JOB_FILE,
+                directory=directory,
+                sockets=sockets,
+                token=token,
+                coordinator=coordinator.address,
+            )
+            with Supervisor(specs, restarts=job.cluster.restarts, on_event=watcher.say) as supervisor:
+                coordinator.coming = lambda: _coming(supervisor)
+                try:
+                    found = coordinator.run(look=_Looking(supervisor, coordinator))
+                except PeerError:
+                    _let_it_show(supervisor)
+                    raise
+                coordinator.dismiss()
+                _see_out(supervisor)
+        finally:
+            coordinator.close(patience=0)  # nobody is left to take leave
+        return write_result(coordinator, found, lock=lock)
+
+
+def _coming(supervisor: Supervisor) -> int:
+    """Trainers that are there, or will be."""
+    states = [state["state"] for state in supervisor.states() if state["role"] == "trainer"]
+    return sum(state in ("new", "running", "waiting") for state in states)
+
+
+def _let_it_show(supervisor: Supervisor) -> None:
+    """A process that cannot go on says so, and ends a moment later; how it ended and its last lines say more."""
+    until = time.monotonic() + _MOMENT
+    while time.monotonic() < until:
+        supervisor.poll()
+        time.sleep(0.05)
+
+
+def _see_out(supervisor: Supervisor) -> None:
+    """All is done and everybody was told; whoever stays for long is made to go."""
+    until = time.monotonic() + _FAREWELL
+    while not supervisor.finished() and time.monotonic() < until:
+        supervisor.poll()
+        time.sleep(0.05)
+
+
+class _Looking:
+    """Looks after the processes, and tells the coordinator of deaths before it would have missed anybody."""
+
+    def __init__(self, supervisor: Supervisor, coordinator: Coordinator) -> None:
+        self._supervisor, self._coordinator = supervisor, coordinator
+        self._told = 0
+
+    def __call__(self) -> None:
+        try:
+            self._supervisor.poll()
+        finally:
+            for ending in self._supervisor.endings[self._told :]:
+                role, _, rank = ending.name.rpartition(".")
+                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
+                self._told += 1
+
+
+def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher) -> Result:
+    """Collective training by processes started here, as torchrun would start them."""
+    directory = Path(job.output) / job.name
+    with stopped_by_signals(), RunLock(directory, role="train") as lock:
+        _check_start(job, directory, resume=resume, fresh=fresh, warm_start=warm_start)
+        specs = _ranks(job, lock=lock, resume=resume, fresh=fresh, warm_start=warm_start)
+        watcher.begin(f"training in {len(specs)} ranks; their logs are in {directory / 'logs'}")
+        _say_shortage(job, watcher)
+        outcome = directory / "result.json"
+        outcome.unlink(missing_ok=True)
+        try:
+            # Ranks that are told to stop end their step and save, each within the job's limit.
+            grace = 2 * job.checkpoint.interrupt_timeout + _GRACE
+            with Supervisor(specs, restarts=0, on_event=watcher.say, grace=grace) as supervisor:
+                supervisor.wait()
+        except KeyboardInterrupt as error:
+            end_status(lock, error)
+            raise TrainingInterrupted(reason_of(lock.directory) or str(error)) from error
+        except BaseException as error:
+            end_status(lock, error)
+            raise
+        finally:
+            watcher.end()
+        found = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
+
+
+def _check_start(job: Job, directory: Path, *, resume: bool | Path, fresh: bool, warm_start: Path | None) -> None:
+    """Refuse here what rank 0 would refuse: by its own error, and before ranks are started that would all fail."""
+    old = None if fresh else checkpoint_to_resume(directory, resume=resume, fresh=False)
+    if old is not None:
+        check_same_job(job, old.manifest["job"], where=old.path)
+        refuse_position(old, way="ranks")
+    elif warm_start is not None:
+        old = find_checkpoint(warm_start)
+    if old is not None:
+        checkpoint_files.verify(old)
+
+
+def _say_shortage(job: Job, watcher: Watcher) -> None:
+    """Ranks that are started here have no terminal, so it is said here if some of them will have nothing to read."""
+    ranks, paths = job.cluster.trainers, job.data.train
+    if not paths:
+        return
+    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    if (idle := shortage(len(found), trainers=ranks)) is not None:
+        watcher.say(idle)
+
+
+def _ranks(job: Job, *, lock: RunLock, resume: bool | Path, fresh: bool, warm_start: Path | None) -> list[Spec]:
+    """The ranks to start. They meet on `cluster.host`, the loopback address unless the job says otherwise."""
+    directory = lock.directory
+    job_file = write_job(directory, job)
+    argv = [sys.executable, "-m", "clickline", "train", str(job_file)]
+    if resume:
+        argv += ["--resume-from", str(resume)] if isinstance(resume, Path) else ["--resume"]
+    argv += ["--fresh"] if fresh else []
+    argv += ["--warm-start", str(warm_start)] if warm_start else []
+    ranks, threads = job.cluster.trainers, str(threads_for(job))
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": job.cluster.host,
+        "MASTER_PORT": str(free_ports(job.cluster.host, 1)[0]),
+        "CLICKLINE_TOKEN": secrets.token_hex(32),
+        LOCK_VARIABLE: lock.nonce,  # rank 0 writes in our stead
+        "OMP_NUM_THREADS": threads,
+        "TORCH_CPP_LOG_LEVEL": "ERROR",  # else PyTorch prints stack frames when a peer dies
+    }
+    return [
+        Spec(
+            role="trainer",
+            rank=rank,
+            argv=[*argv, "--set", f"cluster.threads={threads}"],
+            env={
+                **shared,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                # The address of one process: rank 0's, which knows the run.
+                "CLICKLINE_METRICS": os.environ.get("CLICKLINE_METRICS", "") if rank == 0 else "",
+            },
+            log=directory / "logs" / f"trainer.{rank}.log",
+            restart=False,
+        )
+        for rank in range(ranks)
+    ]

@@ -1,0 +1,1 @@
+"""Addresses, tokens and HTTP servers: what every process that listens needs."""

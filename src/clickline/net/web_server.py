@@ -1,0 +1,147 @@
+"""HTTP of a process of the cube: an application served by a thread, on a port that may be left to the system.
+
+What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
+only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in
+bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have the older
+envelope, {"success", "message", "data"}, whose codes are strings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import math
+from typing import Any, NoReturn
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from clickline.errors import JobError
+from clickline.net.http_connections import HttpLimits
+from clickline.net.http_server import HttpServer
+from clickline.net.loopback import is_loopback
+
+OK, WRONG_PATH, WRONG_REQUEST, FAILED = "0", "2", "10", "255"
+BODY_LIMIT = 1 << 20
+BODY_SECONDS = 30.0
+STRANGERS_BODIES = 64 << 20
+"""Bytes of bodies without a token that a process has in memory at a time."""
+
+
+class WebServer(HttpServer):
+    """Serves `app` from the moment it is made until it is closed."""
+
+    def __init__(self, app: ASGIApp, *, host: str, port: int, limits: HttpLimits | None = None) -> None:
+        super().__init__(listen=f"[{host}]:{port}" if ":" in host else f"{host}:{port}", limits=limits)
+        self._app = app
+        self.__enter__()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+
+class Guard:
+    """Who may change something."""
+
+    def __init__(self, *, token: bytes, host: str, open_to_all: bool) -> None:
+        if open_to_all and not is_loopback(host):
+            raise JobError(f"--open without a token is for loopback addresses only, not {host}: others could reach it")
+        self._token = None if open_to_all else token
+
+    def admits(self, request: Request) -> bool:
+        if self._token is None:
+            return True
+        given = request.headers.get("authorization", "")
+        kind, _, token = given.partition(" ")
+        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
+
+
+class _UnderWay:
+    bytes = 0
+
+
+async def json_object(
+    request: Request, *, trusted: bool, limit: int = BODY_LIMIT, seconds: float | None = None
+) -> dict[str, Any]:
+    """The body; `trusted` is who has shown the token. Raises ValueError if it is too large, too slow, or no object."""
+    body = bytearray()
+    seconds = BODY_SECONDS if seconds is None else seconds
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                body += piece
+                _UnderWay.bytes += 0 if trusted else len(piece)
+                if len(body) > limit:
+                    raise ValueError(f"the body has more than {limit} bytes")
+                if not trusted and _UnderWay.bytes > STRANGERS_BODIES:
+                    raise ValueError("too many bodies are under way; try again")
+    except TimeoutError:
+        raise ValueError(f"the body did not come within {seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise ValueError("the connection ended before the body did") from None
+    finally:
+        _UnderWay.bytes -= 0 if trusted else len(body)
+    found = strict_json(bytes(body))
+    if not isinstance(found, dict):
+        raise ValueError("the body is no JSON object")
+    return found
+
+
+def strict_json(text: bytes | str) -> Any:
+    """What we could also send: finite numbers, and text that has a UTF-8. Raises ValueError for anything else."""
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    try:
+        found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if "\\u" in text:
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("JSON with half of a character") from None
+    return found
+
+
+def _not_finite(text: str) -> NoReturn:
+    raise ValueError(f"JSON with {text}, which is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"JSON with {text:.20}, which no number here can hold")
+    return number
+
+
+def decimal(text: str) -> int | None:
+    """A number as it stands in a query, or None; no more digits than a version can have."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None
+
+
+def envelope(success: str, message: str, data: Any = "", *, status: int = 200, **more: Any) -> JSONResponse:
+    return JSONResponse({"success": success, "message": message, "data": data, **more}, status_code=status)
+
+
+def unauthorised() -> JSONResponse:
+    return envelope(FAILED, "this needs the token: Authorization: Bearer …", status=401)
+
+
+def wrong_path(request: Request, api_list: list[str]) -> JSONResponse:
+    """The older answer to a path that is not there: which there are."""
+    return JSONResponse(
+        {
+            "success": WRONG_PATH,
+            "message": "wrong api",
+            "data": "",
+            "method": request.method,
+            "api": request.url.path,
+            "api_list": api_list,
+        },
+        status_code=404,
+    )

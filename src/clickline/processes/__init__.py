@@ -1,0 +1,1 @@
+"""Processes on one machine: started, watched, restarted, stopped, and their logs."""

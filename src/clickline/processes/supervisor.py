@@ -1,0 +1,242 @@
+"""Processes started, watched, started again and stopped, on one machine.
+
+A process that dies is started again after a pause that grows, if its role allows it, as often as the limit allows, and
+unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
+everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
+A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
+One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
+
+Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from clickline.errors import PeerError
+from clickline.processes.exit_reasons import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
+from clickline.processes.process import Process, Spec
+from clickline.processes.restart_policy import RestartPolicy
+from clickline.processes.stalled_processes import kill_stalled, others_of
+
+__all__ = ["Spec", "Supervisor"]
+
+_LAST_LINES = 20
+_OTHERS = 5
+"""How many other deaths a failure mentions."""
+_LOOK_EVERY = 0.02
+_SETTLE = 0.3
+"""A process that fails because of a peer may be noticed before the peer itself is."""
+_LONGEST_PAUSE_ALONE = 0.5
+"""Seconds, for a replica when no other runs."""
+
+
+class Supervisor:
+    """Runs `specs`. A context manager: whatever happens inside, nothing is left running afterwards."""
+
+    def __init__(
+        self, specs: Iterable[Spec], *, restarts: int | None, on_event: Callable[[str], None], grace: float = 5.0
+    ) -> None:
+        """`restarts` is for specs without a policy of their own: so often, as long as they live; None: without end."""
+        self._policy = RestartPolicy(restarts=restarts)
+        self._processes = [Process(spec, policy=self._policy) for spec in specs]
+        self._tell = on_event
+        self._grace = grace
+        self._started = False
+        self._failure: PeerError | None = None
+        self._memory_kills = MemoryKills()
+        self.endings: list[Ending] = []
+        """Every death so far, those that were mended included."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything. If one cannot be started, none is left running."""
+        self._started = True
+        try:
+            for process in self._processes:
+                if process.state == "new":
+                    process.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def add(self, spec: Spec) -> None:
+        """One more, such as a trainer that joins later. Its name must be free, or of one that has ended."""
+        for old in [process for process in self._processes if process.spec.name == spec.name]:
+            if old.alive or old.state in ("new", "waiting"):
+                raise PeerError(f"{spec.name} cannot be added: there is one, and it is {old.state}")
+            self._processes.remove(old)
+        process = Process(spec, policy=self._policy)
+        self._processes.append(process)
+        if self._started:
+            process.start()
+            self._tell(f"{spec.name} joins as process {process.pid}")
+
+    def poll(self) -> None:
+        """Look after everything once; call it a few times a second. Raises PeerError when things cannot go on."""
+        if self._failure is not None:
+            raise self._failure
+        self._memory_kills.look()
+        fatal = self._bury()
+        if fatal:
+            if all(ending.code == VICTIM for ending in fatal):
+                time.sleep(_SETTLE)
+                fatal += self._bury()
+            raise self._fail(fatal)
+        now = time.monotonic()
+        for process in self._processes:
+            if process.state == "waiting" and now >= process.starts_again:
+                try:
+                    process.start()
+                except PeerError as error:
+                    self._failure = error
+                    self.stop()
+                    raise
+                self._tell(f"{process.spec.name} is back as process {process.pid}")
+        kill_stalled(self._processes, tell=self._tell)
+
+    def finished(self, roles: str | Collection[str] | None = None) -> bool:
+        """Whether every process of these roles, or of all, has ended for good."""
+        return not any(process.alive or process.state in ("new", "waiting") for process in self._of(roles))
+
+    def wait(self, roles: str | Collection[str] | None = None, *, every: float = 0.05) -> None:
+        """Poll until every process of these roles, or of all, has done its work."""
+        while True:
+            self.poll()
+            if self.finished(roles):
+                return
+            time.sleep(every)
+
+    def states(self) -> list[dict[str, Any]]:
+        """What each process is doing; `since` is a time, `reason` that of its last end, `deaths` those that count."""
+        return [
+            {
+                "role": process.spec.role,
+                "rank": process.spec.rank,
+                "name": process.spec.name,
+                "state": process.state,
+                "pid": process.pid,
+                "restarts": max(0, process.starts - 1),
+                "deaths": process.deaths.look(running=process.alive),
+                "since": process.since,
+                "reason": process.reason,
+            }
+            for process in list(self._processes)
+        ]
+
+    def stop(self, roles: str | Collection[str] | None = None) -> None:
+        """Stop the processes of these roles, or all: asked first, killed when the grace is over."""
+        chosen = self._of(roles)
+        for process in chosen:
+            if process.state in ("new", "waiting"):
+                process.enter("stopped")
+            process.terminate()
+        try:
+            self._reap(chosen, until=time.monotonic() + self._grace)
+        finally:  # also when Ctrl+C comes again: whoever asks twice means it
+            for process in chosen:
+                if process.alive:
+                    self._tell(f"{process.spec.name} did not stop within {self._grace:g} s and is killed")
+                    process.kill()
+            self._reap(chosen, until=time.monotonic() + self._grace)
+
+    def _of(self, roles: str | Collection[str] | None) -> list[Process]:
+        wanted = {roles} if isinstance(roles, str) else roles
+        return [process for process in self._processes if wanted is None or process.spec.role in wanted]
+
+    def _reap(self, processes: list[Process], *, until: float) -> None:
+        while True:
+            for process in processes:
+                if (code := process.ended()) is not None:
+                    process.reason = in_words(code)
+                    process.enter("done" if code == 0 else "stopped")
+            if not any(process.alive for process in processes) or time.monotonic() >= until:
+                return
+            time.sleep(_LOOK_EVERY)
+
+    def _bury(self) -> list[Ending]:
+        """Note who has died; those who may start again wait; other deaths are given back: they end it all."""
+        fatal = []
+        for process in self._processes:
+            pid = process.pid or 0
+            code = process.ended()
+            if code is None:
+                continue
+            if code == 0:
+                process.reason = in_words(0)
+                process.enter("done")
+                continue
+            process.deaths.died()
+            ending = self._ending(process, code, pid)
+            process.reason = ending.reason
+            if code == REPLACED:
+                process.enter("replaced")
+                self._tell(f"{process.spec.name} was replaced by a process that was not started here; it goes on there")
+            elif process.spec.restart and process.deaths.may_start_again and code not in HOPELESS:
+                pause, limit = self._pause(process), process.deaths.policy.restarts
+                process.starts_again = time.monotonic() + pause
+                process.enter("waiting")
+                often = "" if limit is None else f", {process.deaths.count} of {limit} times"
+                self._tell(f"{process.spec.name} died, {ending.reason}; it is started again in {pause:g} s{often}")
+            else:
+                process.enter("failed")
+                others = [one for one in self._of(process.spec.role) if one.alive or one.state in ("new", "waiting")]
+                if process.spec.spare and others and code not in HOPELESS:
+                    self._tell(f"{process.spec.name} failed, {ending.reason}; {len(others)} go on without it")
+                else:
+                    fatal.append(ending)
+            self.endings.append(ending)
+        return fatal
+
+    def _pause(self, process: Process) -> float:
+        others = others_of(process, self._processes)
+        if others and not any(other.alive for other in others):
+            return min(process.deaths.pause, _LONGEST_PAUSE_ALONE)  # nobody stands in for it
+        return process.deaths.pause
+
+    def _ending(self, process: Process, code: int, pid: int) -> Ending:
+        starved = code in (-9, 137) and self._memory_kills.recent()
+        reason = in_words(code, out_of_memory=starved)
+        if process.stood_still:
+            reason = f"stood still for {process.stood_still:.0f} s and was killed"
+        return Ending(
+            name=process.spec.name,
+            code=code,
+            reason=reason,
+            time=time.time(),
+            tail=process.last_words(_LAST_LINES),
+            pid=pid,
+        )
+
+    def _fail(self, fatal: list[Ending]) -> PeerError:
+        first = min(fatal, key=lambda ending: ending.code == VICTIM)  # min is stable: else the first that was noticed
+        self.stop()
+        process = next(process for process in self._processes if process.spec.name == first.name)
+        restarts = process.starts - 1
+        often = f", after it had been started again {restarts} time{'s' * (restarts != 1)}" if restarts else ""
+        text = [f"{first.name} failed, {first.reason}{often}"]
+        others = [ending for ending in self.endings if ending is not first][-_OTHERS:]
+        if others:
+            text += ["other deaths, times in UTC:"]
+            text += [f"  {_clock(ending.time)} {ending.name}, {ending.reason}" for ending in others]
+        if first.tail:
+            text += [f"last lines of {process.spec.log}:", *(f"  {line}" for line in first.tail)]
+        elif process.spec.log is not None:
+            text += [f"{process.spec.log} holds nothing from it"]
+        self._failure = PeerError("\n".join(text))
+        return self._failure
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(moment))

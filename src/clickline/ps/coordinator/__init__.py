@@ -1,0 +1,1 @@
+"""The coordinator: members, leases, snapshots, failures, epochs."""

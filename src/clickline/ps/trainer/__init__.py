@@ -1,0 +1,1 @@
+"""The trainer: reads leased pieces, computes gradients, and exchanges them with the parameter servers."""

@@ -1,0 +1,170 @@
+"""The dense network of a model as ONNX: what goes in by name, probabilities out.
+
+The network is the model's own `forward`, traced once with the weights that evaluation uses (their average, if the job
+keeps one), so nothing is written twice. Rows are no part of it: whoever runs it looks them up, pools them as the schema
+says, and feeds them under the names that the model declared (networks.py runs it, and needs no PyTorch).
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from clickline.data.embeddings import Embedding
+from clickline.data.schema import Schema
+from clickline.errors import ModelError, VersionError
+from clickline.models.base import Model
+from clickline.train.learner import Learner
+from clickline.versions.network import OUTPUT
+
+OPSET = 18
+BATCH = "batch"
+"""How the first dimension of everything is called in the graph and in the manifest."""
+
+
+class _Exported(nn.Module):
+    """A model whose inputs come one by one, and whose output is always [rows, labels] probabilities."""
+
+    def __init__(self, model: Model, names: list[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, *values: Tensor) -> Tensor:
+        logits = self.model(dict(zip(self.names, values, strict=True)))
+        return torch.sigmoid(logits.unsqueeze(1) if logits.dim() == 1 else logits)
+
+
+def export(learner: Learner) -> bytes:
+    """The network of a learner as an ONNX file. The same learner gives the same bytes."""
+    training = learner.model.training
+    learner.model.eval()
+    try:
+        with learner.average.in_place():
+            return _exported(learner.model)
+    finally:
+        learner.model.train(training)
+
+
+def inputs_of(model: Model, schema: Schema) -> dict[str, dict[str, Any]]:
+    """What a network is fed, for the manifest: shape, type, and where each number comes from."""
+    pooling = {slot.name: slot.pooling for slot in schema.slots}
+    found: dict[str, dict[str, Any]] = {}
+    for name, example in model.example_inputs(1).items():
+        found[name] = {"dtype": str(example.dtype).removeprefix("torch."), "shape": [BATCH, *example.shape[1:]]}
+    if "dense" in found:
+        found["dense"]["features"] = list(schema.dense_names)
+    for one in model.embeddings.values():
+        found[one.name] |= _source_of(one, pooling)
+    return found
+
+
+def outputs_of(schema: Schema) -> dict[str, dict[str, Any]]:
+    """What comes out, for the manifest."""
+    labels = list(schema.labels)
+    return {OUTPUT: {"dtype": "float32", "shape": [BATCH, len(labels)], "labels": labels}}
+
+
+def parameters(content: bytes) -> dict[str, NDArray[Any]]:
+    """The numbers inside a network, by name."""
+    graph = _parsed(content).graph
+    return {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+
+
+def _source_of(one: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"table": one.table, "slots": list(one.slots)}
+    if one.sequence_length:
+        return {**facts, "sequence_length": one.sequence_length}
+    return {**facts, "pooling": [pooling[slot] for slot in one.slots]}
+
+
+def _exported(model: Model) -> bytes:
+    example = model.example_inputs(2)
+    names = list(example)
+    # The exporter names values inside after layers, so an input called `linear` would be there twice.
+    feeds = {f"clickline.feed.{place}": name for place, name in enumerate(names)}
+    # One shape object for all inputs: they have the same number of rows, and the exporter is told so.
+    batch = torch.export.Dim(BATCH, min=1)
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                _Exported(model, names),
+                tuple(example.values()),
+                input_names=list(feeds),
+                output_names=[OUTPUT],
+                opset_version=OPSET,
+                dynamic_shapes=(tuple({0: batch} for _ in names),),
+                dynamo=True,
+                optimize=True,
+                verbose=False,
+            )
+        except Exception as error:  # whatever a model of the user's own makes the exporter say
+            raise ModelError(
+                f"{type(model).__name__} cannot be exported as ONNX: {error}; its forward must not branch on the "
+                "values of its inputs"
+            ) from error
+    assert program is not None  # noqa: S101  (with dynamo=True there is always one)
+    proto = program.model_proto
+    _strip(proto)
+    _rename(proto.graph, {**{name: f"inside.{name}" for name in names}, **feeds})
+    content: bytes = proto.SerializeToString(deterministic=True)
+    onnx.checker.check_model(_parsed(content), full_check=True)
+    return content
+
+
+def _strip(proto: Any) -> None:
+    """Take away what says where and how it was exported: paths of source files, stack traces, versions."""
+    proto.doc_string = proto.producer_name = proto.producer_version = proto.graph.doc_string = ""
+    del proto.metadata_props[:]
+    graph = proto.graph
+    del graph.metadata_props[:]
+    for one in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer, *proto.functions):
+        one.doc_string = ""
+        del one.metadata_props[:]
+    for function in proto.functions:
+        for node in function.node:
+            node.doc_string = ""
+            del node.metadata_props[:]
+
+
+def _rename(graph: Any, names: Mapping[str, str]) -> None:
+    """Give values other names, wherever they are made or used."""
+    for one in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        one.name = names.get(one.name, one.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                _rename(inner, names)
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return onnx.load_model_from_string(content)
+    except Exception as error:
+        raise VersionError(f"not an ONNX file: {error}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter warns about its own insides and logs what it does; neither is of use to whoever publishes."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

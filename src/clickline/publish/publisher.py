@@ -1,0 +1,283 @@
+"""From a checkpoint to a version that readers can see: rows, network, sample, parity, manifest, rename, donefile line.
+
+Everything is written aside and nothing is visible before the last step, so a publisher may be killed, interrupted or
+refused at any point and the store is as it was; what it leaves lying about is removed by the next one. Only one
+publishes at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from clickline.errors import DataError, VersionError
+from clickline.files.atomic import sync_directory
+from clickline.files.digests import file_sha256
+from clickline.files.failpoints import reach
+from clickline.files.leftovers import scratch_directory
+from clickline.progress import Silent, Watcher
+from clickline.publish.checkpoint_source import Trained, open_trained
+from clickline.publish.onnx_export import export, inputs_of, outputs_of
+from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
+from clickline.publish.row_files import LONGEST, Rows, table_file, tables_of, write_rows
+from clickline.publish.sample_rows import draw, paths_of, unread_columns
+from clickline.train.run_files.run_directory import find_checkpoint
+from clickline.versions import donefile
+from clickline.versions.chain import Chain, LayeredRows, check_fits, open_dictionary, opened
+from clickline.versions.donefile import Donefile, directory_of
+from clickline.versions.golden_sample import ROWS, Sample
+from clickline.versions.maintenance import clean
+from clickline.versions.manifest import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, FileFacts, Manifest
+from clickline.versions.store import WRITING, Store
+
+Kind = Literal["base", "delta", "auto"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to publish."""
+
+    kind: Kind = "auto"
+    """auto: a delta if it fits its parent and is worth it, else a base."""
+    dtype: Dtype = "fp32"
+    sample: tuple[str, ...] = ()
+    """Data of which the kept sample is taken; else the job's test, validation or training data."""
+    sample_rows: int = ROWS
+    max_auc_drop: float = 0.001
+    """Of rows shorter than 32 bits."""
+
+
+def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
+    """Publish the best checkpoint of a run (see `find_checkpoint`), or the one named, as the store's next version."""
+    watcher = watcher or Silent()
+    find_checkpoint(source)  # before anything is made in the store
+    watcher.begin("opening the checkpoint")
+    try:
+        with store.locked("publishing", say=watcher.say), ExitStack() as stack:
+            done = donefile.read(store)
+            clean(store, done)
+            trained = open_trained(source)
+            _say_which(trained, source, watcher)
+            parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
+            with _aside(store, done.last + 1) as aside:
+                manifest = _write(trained, aside, done.last + 1, settings, parent=parent, watcher=watcher)
+                _reveal(store, aside, manifest)
+    finally:
+        watcher.end()
+    reach("publish.done")
+    return manifest
+
+
+def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
+    """Tell whoever named a run that it is not its newest checkpoint that is published."""
+    path, step = trained.checkpoint.path, trained.checkpoint.step
+    if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
+        newest = max(path.parent.glob("step-*")).name
+        if newest != path.name:
+            watcher.say(f"publishing {path.name}, the best by validation; name {path.parent / newest} for the newest")
+
+
+def _parent(
+    trained: Trained, store: Store, done: Donefile, settings: Settings, *, stack: ExitStack, watcher: Watcher
+) -> Chain | None:
+    """The chain that a delta would lie on; None for a base."""
+    if settings.kind == "base":
+        return None
+    try:
+        if done.last == 0:
+            raise VersionError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
+        if settings.kind == "auto" and len(done.chain(done.last, where=store.url)) > LONGEST:
+            raise VersionError(f"{LONGEST} deltas on one base are enough")
+        chain = stack.enter_context(opened(store, done.last, done=done))
+        check_fits(chain.manifest, tables_of(trained.learner, settings.dtype), where="this model")
+        if chain.manifest.data_schema != trained.schema.to_dict():
+            raise VersionError(f"version {done.last} has other features (its schema differs); publish a base")
+    except VersionError as error:
+        if settings.kind == "delta":
+            raise VersionError(f"{error}" if "base" in str(error) else f"{error}; publish a base") from error
+        if done.last:
+            watcher.say(f"a base, since: {error}")
+        return None
+    return chain
+
+
+@contextmanager
+def _aside(store: Store, version: int) -> Iterator[Path]:
+    """A directory to write a version into, gone afterwards unless it was renamed."""
+    if store.directory is None:
+        with scratch_directory("clickline-publish-") as scratch:
+            yield scratch
+        return
+    place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
+    try:
+        place.mkdir(parents=True)
+        yield place
+    except OSError as error:
+        raise VersionError(f"{place}: cannot be written: {error}; the versions before are untouched") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _write(
+    trained: Trained, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
+) -> Manifest:
+    """All files of a version, checked; nothing of it is visible yet."""
+    learner = trained.learner
+    watcher.begin("writing rows")
+    rows = write_rows(
+        learner,
+        aside,
+        dtype=settings.dtype,
+        parent=parent,
+        or_base=settings.kind == "auto",
+        progress=lambda share, what: watcher.advance(share=share, facts={"table": what}),
+    )
+    if rows.kind == "base":
+        parent_version, base = None, version
+    else:
+        assert parent is not None  # noqa: S101  (a delta has one)
+        parent_version, base = parent.manifest.version, parent.manifest.base
+    reach("publish.rows-written")
+    watcher.begin("exporting the network")
+    network = export(learner)
+    _write_file(aside / NETWORK, network)
+    reach("publish.network-written")
+    watcher.begin("comparing with the trainer")
+    parity = _check_parity(trained, aside, rows, network, settings, parent=parent, watcher=watcher)
+    manifest = Manifest(
+        format=FORMAT,
+        version=version,
+        kind="base" if parent_version is None else "delta",
+        parent=parent_version,
+        base=base,
+        created=round(time.time(), 3),
+        tables=rows.tables,
+        network=NETWORK,
+        inputs=inputs_of(learner.model, trained.schema),
+        outputs=outputs_of(trained.schema),
+        sample=SAMPLE,
+        files={file.name: _facts(file) for file in sorted(aside.iterdir())},
+        watermark=trained.watermark,
+        training=trained.facts(),
+        parity=parity.to_dict(),
+        job=trained.checkpoint.manifest["job"],
+        data_schema=trained.schema.to_dict(),
+        unread=_unread(trained, settings, parent=parent),
+    )
+    _write_file(aside / MANIFEST, manifest.encoded())
+    return manifest
+
+
+def _check_parity(
+    trained: Trained,
+    aside: Path,
+    rows: Rows,
+    network: bytes,
+    settings: Settings,
+    *,
+    parent: Chain | None,
+    watcher: Watcher,
+) -> Parity:
+    """Predict the kept sample from what was just written, and write the sample."""
+    learner = trained.learner
+    under = parent.layers if parent is not None and rows.kind == "delta" else {}
+    layers = {
+        name: [*under.get(name, ()), open_dictionary(aside / table_file(name), facts, shown=table_file(name))]
+        for name, facts in rows.tables.items()
+    }
+    published = Published(
+        inputs=inputs_of(learner.model, trained.schema),
+        schema=trained.schema,
+        rows={name: LayeredRows(found) for name, found in layers.items()},
+        network=network,
+        threads=learner.sparse.threads,
+    )
+    paths = list(settings.sample) or paths_of(trained.job)
+    try:
+        batch = draw(trained.job, trained.schema, paths=paths, rows=settings.sample_rows)
+    except DataError as error:
+        if parent is None or settings.sample:
+            raise VersionError(f"no rows to compare with the trainer: {error} --sample names other data") from error
+        watcher.say(f"the sample of version {parent.manifest.version} is used again, since: {error}")
+        batch, paths = parent.sample().batch, []
+    sample = Sample(batch, probabilities(learner, batch))
+    parity = compare(sample, published)
+    if settings.dtype != "fp32":
+        if paths:
+            before, after, count = measure(
+                learner,
+                published,
+                job=trained.job,
+                paths=paths,
+                progress=lambda share, facts: watcher.advance(share=share, facts=facts),
+            )
+            parity = replace(parity, auc=before, published_auc=after, auc_rows=count)
+        if parity.auc is not None and parity.published_auc is not None:
+            watcher.say(
+                f"AUC {parity.auc:.6f} before, {parity.published_auc:.6f} with {settings.dtype} rows "
+                f"(drop {parity.drop:+.6f}, {parity.auc_rows:,} rows)"
+            )
+        else:
+            watcher.say("the rows to compare on are all of one class, so what the AUC loses is not known")
+    judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop)
+    sample.write(aside / SAMPLE)
+    _sync(aside / SAMPLE)
+    return parity
+
+
+def _unread(trained: Trained, settings: Settings, *, parent: Chain | None) -> list[str]:
+    """By the data of the sample; what is known already if that cannot be read."""
+    try:
+        paths = list(settings.sample) or paths_of(trained.job)
+        return unread_columns(trained.job, trained.schema, paths=paths)
+    except DataError:
+        return [] if parent is None else list(parent.manifest.unread)
+
+
+def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
+    """Put the directory in its place, and last the line that makes it a version."""
+    folder = directory_of(manifest.version)
+    content = (aside / MANIFEST).read_bytes()
+    reach("publish.before-rename")
+    try:
+        if store.directory is not None:
+            sync_directory(aside)
+            aside.rename(store.directory / folder)
+            sync_directory(store.directory)
+        else:
+            for file in [*manifest.files, MANIFEST]:
+                store.put(aside / file, f"{folder}/{file}")
+        reach("publish.after-rename")
+        donefile.append_version(
+            store,
+            version=manifest.version,
+            kind=manifest.kind,
+            parent=manifest.parent,
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+    except BaseException:
+        with suppress(VersionError):  # if the store cannot even be read, the next publisher clears it away
+            if donefile.read(store).last < manifest.version:
+                store.remove(folder)
+        raise
+
+
+def _facts(file: Path) -> FileFacts:
+    return FileFacts(bytes=file.stat().st_size, sha256=file_sha256(file))
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,52 @@
+"""Where a kept sample comes from: rows of a job's data. Whoever only reads a sample needs none of this."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from clickline.config import Job
+from clickline.data.batch import Batch, join
+from clickline.data.block_pipeline import way_of_opening
+from clickline.data.dataset import Dataset
+from clickline.data.position import Place
+from clickline.data.schema import Schema
+from clickline.data.sources import column_blocks
+from clickline.data.sources.files import find
+from clickline.data.sources.text_blocks import Meter, blocks
+from clickline.errors import DataError
+
+_MOST_COLUMNS = 10_000
+
+
+def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
+    """The first rows of some data, in its order, so that the same data gives the same sample."""
+    dataset = Dataset(data=job.data, schema=schema, paths=paths, batch_size=rows, seed=job.seed, shuffle=False)
+    with closing(dataset.batches(epoch=0)) as batches:
+        for batch, _ in batches:
+            return join([batch])
+    raise DataError(f"There are no rows in {', '.join(paths)}.")
+
+
+def unread_columns(job: Job, schema: Schema, *, paths: list[str]) -> list[str]:
+    """Columns of some data that no feature is read from, by its first file: none for formats that name no columns."""
+    names: list[str] = []
+
+    def noticed(columns: list[str]) -> list[str]:
+        names.extend(columns)
+        return schema.columns_of(columns)
+
+    opened = way_of_opening(job.data, schema, meter=Meter())
+    if job.data.format == "parquet":  # whose unread columns are not even loaded
+        opened = partial(column_blocks.parquet, wanted=noticed)
+    block = next(blocks(find(paths, options=job.data.storage), start=Place(), opened=opened), None)
+    if block is not None and not names:
+        data: Any = block.data
+        names = list(block.columns) if isinstance(data, bytes) else list(data.schema.names)
+    return [name for name in names if name not in schema.columns][:_MOST_COLUMNS]
+
+
+def paths_of(job: Job) -> list[str]:
+    """Where a sample is drawn from: test data, else validation, else what was trained on."""
+    return job.data.test or job.data.valid or job.data.train

@@ -1,0 +1,155 @@
+"""New connections, from a listening socket that several workers may share.
+
+Workers would not share evenly by themselves: whoever wakes first takes all that has come. So each tells in a small
+shared file how many connections it has, and one that has more than another lets it go first, for two milliseconds. A
+worker that does not take its turn delays nobody by more than that.
+
+Clients in the middle of a TLS handshake have shown nothing yet: they have a limit of their own, as those have that
+have not shown the token (`admission`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import mmap
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+from clickline.serve.http.admission import EvictingPool, client_network
+from clickline.serve.http.connection_table import Timing
+
+log = logging.getLogger("clickline.serve")
+_LET_OTHERS = 0.002
+_OUT_OF_DESCRIPTORS = 0.1
+_IN_A_ROW = 64
+_BEING_CLOSED = 4 * _IN_A_ROW
+"""Connections that have been given up already, but count until the loop has come round."""
+
+
+class Balance:
+    """How many connections each worker has."""
+
+    def __init__(self, directory: Path, *, rank: int, workers: int) -> None:
+        self._rank, self._alone = rank, workers == 1
+        path = directory / "balance"
+        path.touch(mode=0o600)
+        with path.open("r+b") as file:
+            file.truncate(8 * workers)
+            self._numbers = memoryview(mmap.mmap(file.fileno(), 8 * workers)).cast("d")
+        self.tell(0)
+
+    @property
+    def alone(self) -> bool:
+        return self._alone
+
+    def tell(self, connections: int) -> None:
+        self._numbers[self._rank] = connections
+
+    def ahead(self) -> bool:
+        """Whether another worker has fewer."""
+        return not self._alone and self._numbers[self._rank] > min(self._numbers)
+
+
+class Acceptor:
+    """Accepts until it is closed. The loop's thread only."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], asyncio.Protocol],
+        connections: Callable[[], int],
+        most: int,
+        handshakes: int,
+        balance: Balance,
+        tls: ssl.SSLContext | None,
+        timing: Timing,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """`most` and as many again are accepted: the first above the limit are told so. `handshakes`: of TLS, at once;
+        the oldest of them makes room for one more."""
+        self._listener, self._loop, self._make, self._connections, self._most = listener, loop, make, connections, most
+        self._balance, self._tls, self._timing, self._failed = balance, tls, timing, failed
+        self._adopting: set[asyncio.Task[None]] = set()
+        # Not so many that the first of them would have to go before anybody has heard what it says.
+        self._in_a_row = max(1, min(_IN_A_ROW, handshakes // 2)) if balance.alone else 1
+        self._handshakes: EvictingPool[asyncio.Task[None]] = EvictingPool(handshakes)
+        self._open = True
+        listener.setblocking(False)
+
+    @property
+    def open(self) -> int:
+        """Connections, those included that are not made yet."""
+        return self._connections() + len(self._adopting)
+
+    def start(self) -> None:
+        self._loop.add_reader(self._listener.fileno(), self._readable)
+
+    def close(self) -> None:
+        """Take what has already come, then no more. The caller closes the socket."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._listener.fileno())
+            self._accept(1 << 16)
+
+    def _readable(self) -> None:
+        if self._balance.ahead():
+            self._wait(_LET_OTHERS)
+        else:
+            self._accept(self._in_a_row)
+
+    def _wait(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener.fileno())
+        self._loop.call_later(seconds, self._after_waiting)
+
+    def _after_waiting(self) -> None:
+        if self._open:
+            self._accept(1)
+            self.start()
+
+    def _accept(self, most: int) -> None:
+        for _ in range(most):
+            try:
+                taken, peer = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                log.warning("no more connections for now: %s", error)
+                if self._open:
+                    self._wait(_OUT_OF_DESCRIPTORS)
+                return
+            if self.open > 2 * self._most + _BEING_CLOSED:  # the first above the limit are told, these are not
+                taken.close()
+                continue
+            taken.setblocking(False)
+            task = self._loop.create_task(self._adopt(taken))
+            self._adopting.add(task)
+            task.add_done_callback(self._adopted)
+            if self._tls is not None:
+                evicted = self._handshakes.add(task, client_network(peer))
+                if evicted is not None:
+                    evicted.cancel()
+            self._balance.tell(self.open)
+
+    def _adopted(self, task: asyncio.Task[None]) -> None:
+        self._adopting.discard(task)
+        self._handshakes.discard(task)
+
+    async def _adopt(self, taken: socket.socket) -> None:
+        limit = self._timing.handshake if self._tls is not None else None
+        try:
+            await self._loop.connect_accepted_socket(self._make, taken, ssl=self._tls, ssl_handshake_timeout=limit)
+        except (TimeoutError, OSError, ssl.SSLError) as error:
+            taken.close()
+            self._failed(error)
+        except asyncio.CancelledError:
+            taken.close()
+            self._failed(TimeoutError("others came"))
+            raise

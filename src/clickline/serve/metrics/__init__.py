@@ -1,0 +1,1 @@
+"""Counters shared by all workers, and the page that Prometheus reads."""

@@ -1,0 +1,42 @@
+"""Which series of the metrics a request is counted in: by model and variant, made once for each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from clickline.serve.metrics.counters import series
+
+PROTOCOLS = ("plain", "v2", "elastic", "general", "grpc")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSeries:
+    """Labels of one model and variant. Models and variants are those of the configuration, so there are few."""
+
+    model: str
+    variant: str
+    read: str
+    queue: str
+    total: str
+    requests: Mapping[str, str]
+    """By protocol."""
+
+    def failures(self, reason: str) -> str:
+        return series(reason, self.model, self.variant)
+
+    def predicted(self, label: str) -> str:
+        return _predicted(self.model, self.variant, label)
+
+
+@cache
+def series_of(model: str, variant: str = "") -> RequestSeries:
+    """`variant`: its tag; empty if nothing was split."""
+    stages = {stage: series(stage, model, variant) for stage in ("read", "queue", "total")}
+    return RequestSeries(model, variant, **stages, requests={one: series(one, model, variant) for one in PROTOCOLS})
+
+
+_predicted = cache(series)
+NOBODY = series_of("")
+"""Of requests that fail before it is known which model they are for."""

@@ -1,0 +1,1 @@
+"""The OpenAPI description of the server, and its page for people."""

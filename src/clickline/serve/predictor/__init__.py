@@ -1,0 +1,1 @@
+"""The predictor: models by name, their versions, and batches of requests answered from one version each."""

@@ -1,0 +1,223 @@
+"""One version, ready to predict: its network, its rows, its way of reading features. It never changes.
+
+Whoever holds one can go on with it for as long as they like, whatever is served meanwhile; memory and mapped files are
+let go with the last who does. So nothing in here may point back at who serves it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickline import _native
+from clickline.cube.client import Cube
+from clickline.data.batch import Batch
+from clickline.errors import VersionError
+from clickline.serve.metrics.counters import series
+from clickline.serve.predictor.feature_reader import FeatureReader
+from clickline.serve.predictor.input_builder import Fed, Feeder, RowSource
+from clickline.serve.predictor.request_cache import RequestCache
+from clickline.serve.predictor.row_sources import CubeRows, Failure, LocalRows
+from clickline.serve.requests import Counting, NoCounts
+from clickline.versions.chain import Chain, opened, opened_without_rows
+from clickline.versions.donefile import Donefile
+from clickline.versions.golden_sample import Sample
+from clickline.versions.manifest import Manifest
+from clickline.versions.network import OUTPUT, Network
+from clickline.versions.store import Store
+from clickline.versions.version_cache import VersionCache
+
+TOLERANCE = 1e-5
+"""How far predictions from rows of 32 bits may be from the trainer's."""
+_WARM = (1, 16)
+"""Sizes that a network is run with before it serves, besides the sample's own."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSizes:
+    """Bytes of the caches of one loaded version; 0: none."""
+
+    rows: int = 0
+    requests: int = 0
+
+
+NO_CACHES = CacheSizes()
+
+
+class Rows(RowSource, Protocol):
+    """Of a version."""
+
+    def strictly(self) -> RowSource: ...
+
+
+class ReadTally:
+    """Now and then a line in the log about what reading rows costs."""
+
+    def __init__(self, *, every: int = 1000) -> None:
+        self._every = every
+        self._requests = self._keys = 0
+        self._seconds = 0.0
+
+    def add(self, requests: int, keys: int, seconds: float) -> None:
+        self._requests += requests
+        self._keys += keys
+        self._seconds += seconds
+        if self._requests < self._every:
+            return
+        microseconds = self._seconds * 1e6
+        _log.info(
+            "reading rows: %.1f us/request, %.3f us/key over the last %d requests",
+            microseconds / self._requests,
+            microseconds / max(self._keys, 1),
+            self._requests,
+        )
+        self._requests = self._keys = 0
+        self._seconds = 0.0
+
+
+class Loaded:
+    """A version. Any number of threads may predict with it."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        source: Rows,
+        *,
+        digest: str,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
+        threads: int = 1,
+        counts: Counting | None = None,
+        tally: ReadTally | None = None,
+    ) -> None:
+        """`model`: its name in the metrics."""
+        self.requests = RequestCache(caches.requests) if caches.requests else None
+        """Answers to requests that came before, if they are to be kept."""
+        self.manifest: Manifest = chain.manifest
+        self.version = self.manifest.version
+        self.digest = digest
+        """SHA-256 of the manifest: the same number with another one is another version."""
+        self.schema = chain.schema
+        self.labels = self.schema.labels
+        self.reader = FeatureReader(self.schema, unread=self.manifest.unread)
+        self.created = self.manifest.created
+        self.watermark = self.manifest.watermark
+        self.files: Mapping[str, _native.Dictionary] = chain.files
+        """Row files by SHA-256."""
+        self._source, self._threads = source, threads
+        self._counts: Counting = NoCounts() if counts is None else counts
+        self._tally = ReadTally() if tally is None else tally
+        self._rows_series, self._network_series = series("rows", model), series("network", model)
+        self._network = Network(chain.network(), name=f"network of version {self.version}", threads=threads)
+        if OUTPUT not in self._network.outputs:
+            raise VersionError(f"version {self.version}: its network has no output {OUTPUT}")
+        self._feeder = Feeder(
+            self.manifest.inputs, self.schema, names=tuple(self._network.inputs), tables=self.manifest.tables
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        store: Store,
+        version: int,
+        *,
+        done: Donefile,
+        known: Mapping[str, _native.Dictionary] | None = None,
+        cache: VersionCache | None = None,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
+        threads: int = 1,
+        counts: Counting | None = None,
+        tally: ReadTally | None = None,
+    ) -> Self:
+        """With rows from the store's own files, checked. `known` are files of versions that are loaded already."""
+        with opened(store, version, done=done, known=known, cache=cache) as chain:
+            digest = done.entries[version].sha256
+            rows = LocalRows(chain.layers)
+            found = cls(
+                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
+            )
+            found.check(chain.sample())
+        return found
+
+    @classmethod
+    def from_cube(
+        cls,
+        store: Store,
+        version: int,
+        *,
+        done: Donefile,
+        cube: Cube,
+        failure: Failure = "error",
+        cache: VersionCache | None = None,
+        model: str = "",
+        caches: CacheSizes = NO_CACHES,
+        threads: int = 1,
+        counts: Counting | None = None,
+        tally: ReadTally | None = None,
+    ) -> Self:
+        """With rows from a cube that has this version, checked; network and sample come from the store."""
+        with opened_without_rows(store, version, done=done, cache=cache) as chain:
+            digest, tables = done.entries[version].sha256, chain.manifest.tables
+            rows = CubeRows(
+                cube, version, tables=tables, failure=failure, counts=counts, model=model, cache=caches.rows
+            )
+            found = cls(
+                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
+            )
+            found.check(chain.sample())
+        return found
+
+    def predict(self, batch: Batch, *, requests: int = 1) -> NDArray[np.float32]:
+        """Probabilities [rows, labels]. `requests` are those that were put together in the batch."""
+        fed = self._feeder.feeds(batch, self._source, threads=self._threads)
+        start = perf_counter()
+        found = self._network.run_checked(fed.feeds)
+        self._count(fed, perf_counter() - start, requests)
+        return found
+
+    def check(self, sample: Sample) -> float:
+        """The largest difference from what the trainer predicted for the kept sample, by the way that requests go.
+
+        Raises VersionError if it is too large. Afterwards the network is warm, and so are the rows of the sample.
+        """
+        source = self._source.strictly()
+        seen = self._probabilities(sample.batch, source)
+        if seen.shape != sample.probability.shape:
+            raise VersionError(
+                f"version {self.version}: predictions are {seen.shape}; {sample.probability.shape} was expected"
+            )
+        difference = np.abs(seen.astype(np.float64) - sample.probability)
+        worst = float(difference.max()) if np.isfinite(difference).all() else float("inf")
+        published = self.manifest.parity.get("max_difference", 0.0)
+        allowed = TOLERANCE
+        if self.manifest.dtype != "fp32" and isinstance(published, int | float):
+            allowed += float(published)
+        if not worst <= allowed:
+            raise VersionError(
+                f"version {self.version}: its kept sample is predicted with differences of up to {worst:.3g} from the "
+                f"trainer's; {allowed:.3g} is allowed"
+            )
+        for rows in _WARM:
+            if rows < len(sample.batch):
+                self._probabilities(sample.batch.part(0, rows), source)
+        return worst
+
+    def _probabilities(self, batch: Batch, source: RowSource) -> NDArray[np.float32]:
+        return self._network.run_checked(self._feeder.feeds(batch, source, threads=self._threads).feeds)
+
+    def _count(self, fed: Fed, seconds: float, requests: int) -> None:
+        counts = self._counts
+        counts.observe("clickline_seconds", fed.seconds, self._rows_series)
+        counts.observe("clickline_seconds", seconds, self._network_series)
+        counts.count("clickline_keys_total", fed.keys)
+        if fed.missing:
+            counts.count("clickline_missing_keys_total", fed.missing)
+        self._tally.add(requests, fed.keys, fed.seconds)

@@ -1,0 +1,286 @@
+"""The Open Inference Protocol over gRPC: any client of it can ask a predictor.
+
+Calls run in a few threads, each of which waits for its answer; batching happens behind them, so that few are enough.
+Reader, predictor and reasons are the same as over HTTP; a reason becomes a status code and travels in the trailing
+metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the
+size limit and calls beyond the concurrency limit (RESOURCE_EXHAUSTED both).
+
+A handler is chosen when the metadata is there, and the message of a call is received only when its handler asks for it.
+So calls without the token get one that never does: what they send beyond 64 KiB, which HTTP/2 allows at first, is not
+even taken from the connection. Messages are received by the threads, so there are never more than those.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+
+from clickline.errors import PeerError
+from clickline.serve.http.auth import shows_token
+from clickline.serve.http.connection_table import Timing
+from clickline.serve.http.failure_log import log_failure
+from clickline.serve.metrics.request_series import NOBODY, RequestSeries
+from clickline.serve.protocols.grpc_tensors import answer_of, metadata_of, tensors_of
+from clickline.serve.protocols.open_inference import model_metadata, server_metadata
+from clickline.serve.protocols.protos import open_inference_pb2 as messages
+from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
+
+if TYPE_CHECKING:
+    from clickline.serve.predictor.feature_reader import FeatureReader
+    from clickline.serve.predictor.predictor import Chosen, Predictor
+    from clickline.serve.serve_settings import Limits
+
+SERVICE = "inference.GRPCInferenceService"
+_THREADS = 16
+_HEAD = 64 * 1024
+"""Bytes of a call's metadata."""
+_STRANGERS = 2
+"""Threads that may wait for messages of calls without the token; for health only."""
+_STREAMS = 1024
+"""Calls of one connection at once; its client lets further ones wait."""
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    404: grpc.StatusCode.NOT_FOUND,
+    405: grpc.StatusCode.UNIMPLEMENTED,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_log = logging.getLogger(__name__)
+
+
+class GrpcServer:
+    """A server that runs. `address` is where: for port 0, the port that it got."""
+
+    def __init__(self, server: grpc.Server, address: str) -> None:
+        self._server, self.address = server, address
+
+    def stop(self, grace: float) -> None:
+        """Take no new calls, let those that run finish within `grace` seconds, then end the rest."""
+        self._server.stop(grace).wait()
+
+
+def start_grpc(
+    predictor: Predictor,
+    address: str,
+    *,
+    token: bytes | None = None,
+    limits: Limits,
+    timing: Timing | None = None,
+    counts: Counting | None = None,
+    on_authenticated: Callable[[str], None] = lambda _: None,
+) -> GrpcServer:
+    """Serve on a unix socket (a path) or HOST:PORT. With a token, every call but those of health must show it.
+
+    `on_authenticated` is told the peer of every call that has; any thread.
+    """
+    timing = timing or Timing()
+    service = _Service(predictor, token, limits, counts or NoCounts(), on_authenticated)
+    options = [
+        ("grpc.max_receive_message_length", limits.body),
+        ("grpc.max_send_message_length", -1),  # answers are smaller than what was asked
+        ("grpc.max_metadata_size", _HEAD),
+        ("grpc.so_reuseport", 0),  # an address that is taken is an error, not a share of somebody else's calls
+        ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes can unpack to gigabytes
+        ("grpc.http2.bdp_probe", 0),  # it would let anybody send 4 MiB that nobody wants to receive
+        ("grpc.max_concurrent_streams", max(_STREAMS, limits.queue + _THREADS)),
+        ("grpc.max_connection_idle_ms", _milliseconds(timing.idle)),
+        ("grpc.max_connection_age_ms", _milliseconds(timing.age)),
+        ("grpc.max_connection_age_grace_ms", _milliseconds(timing.body)),
+    ]
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="grpc")
+    server = grpc.server(pool, options=options, maximum_concurrent_rpcs=limits.queue + _THREADS)
+    server.add_generic_rpc_handlers((service,))
+    unix = "/" in address
+    try:
+        port = server.add_insecure_port(f"unix:{address}" if unix else address)
+    except RuntimeError as error:
+        raise PeerError(f"gRPC cannot listen on {address}: {error}") from None
+    server.start()
+    return GrpcServer(server, address if unix else f"{address.rpartition(':')[0]}:{port}")
+
+
+class _ChosenError(Exception):
+    """A request that failed when it was known which model it is for."""
+
+    def __init__(self, error: RequestError, series: RequestSeries) -> None:
+        super().__init__(str(error))
+        self.error, self.series = error, series
+
+
+class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(
+        self,
+        predictor: Predictor,
+        token: bytes | None,
+        limits: Limits,
+        counts: Counting,
+        on_authenticated: Callable[[str], None],
+    ) -> None:
+        self._predictor, self._limits, self._counts = predictor, limits, counts
+        self._token, self._on_authenticated = token, on_authenticated
+        self._strangers = threading.Semaphore(_STRANGERS)
+        self._refusing = grpc.stream_stream_rpc_method_handler(self._refuse_stranger)
+        calls: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+            "ServerLive": (self._server_live, True),
+            "ServerReady": (self._server_ready, True),
+            "ModelReady": (self._model_ready, True),
+            "ServerMetadata": (self._server_metadata, False),
+            "ModelMetadata": (self._model_metadata, False),
+            "ModelInfer": (self._model_infer, False),
+        }
+        self._handlers, self._open_handlers = dict[str, Any](), dict[str, Any]()
+        for name, (call, is_open) in calls.items():
+            codec = {
+                "request_deserializer": getattr(messages, f"{name}Request").FromString,
+                "response_serializer": getattr(messages, f"{name}Response").SerializeToString,
+            }
+            path = f"/{SERVICE}/{name}"
+            self._handlers[path] = grpc.unary_unary_rpc_method_handler(self._answering(call), **codec)
+            if is_open:
+                stranger = self._answering_stranger(call, has_message=name == "ModelReady")
+                self._open_handlers[path] = grpc.stream_unary_rpc_method_handler(stranger, **codec)
+
+    def service(self, details: Any) -> Any:
+        """The handler of a call, by its name and metadata; nothing else of it is known yet. None: there is no such."""
+        if self._token is None:
+            return self._handlers.get(details.method)
+        shown = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
+        if shows_token(shown.encode() if isinstance(shown, str) else shown, self._token):
+            return self._handlers.get(details.method)
+        return self._open_handlers.get(details.method, self._refusing)
+
+    def _answering(self, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """The call with its errors turned into status codes."""
+
+        def run(request: Any, context: grpc.ServicerContext) -> Any:
+            if self._token is not None:
+                self._on_authenticated(context.peer())
+            return self._run(call, request, context)
+
+        return run
+
+    def _answering_stranger(self, call: Callable[[Any, Any], Any], *, has_message: bool) -> Callable[[Any, Any], Any]:
+        """The same for a call that shows no token. Without need, its message is not received."""
+
+        def run(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
+            if not has_message:
+                return self._run(call, None, context)
+            if not self._strangers.acquire(blocking=False):
+                self._refuse(refuse("overloaded", "others ask this without the token", 1.0), context)
+            try:
+                request = next(requests, None)
+            finally:
+                self._strangers.release()
+            if request is None:
+                self._refuse(refuse("malformed", "the call has no message"), context)
+            return self._run(call, request, context)
+
+        return run
+
+    def _refuse_stranger(self, _requests: Iterator[Any], context: grpc.ServicerContext) -> NoReturn:
+        message = "the call shows no token, or a wrong one: metadata authorization: Bearer …"
+        self._refuse(refuse("unauthorised", message), context)
+
+    def _run(self, call: Callable[[Any, Any], Any], request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return call(request, context)
+        except RequestError as error:
+            self._refuse(error, context)
+        except _ChosenError as failed:
+            self._refuse(failed.error, context, failed.series)
+        except Exception as error:
+            log_failure(_log, "a gRPC call failed", error)
+            self._refuse(refuse("internal", "the server failed; its log says how"), context)
+
+    def _refuse(self, error: RequestError, context: grpc.ServicerContext, series: RequestSeries = NOBODY) -> NoReturn:
+        self._counts.count("clickline_failures_total", label=series.failures(error.reason))
+        said = [("clickline-reason", error.reason)]
+        if error.retry_after is not None:
+            said.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
+        context.set_trailing_metadata(said)
+        context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
+        raise AssertionError("abort raises")
+
+    def _server_live(self, _request: Any, _context: Any) -> Any:
+        return messages.ServerLiveResponse(live=True)
+
+    def _server_ready(self, _request: Any, _context: Any) -> Any:
+        return messages.ServerReadyResponse(ready=self._predictor.ready())
+
+    def _model_ready(self, request: Any, _context: Any) -> Any:
+        try:
+            self._predictor.choose(request.name or None, version=_number(request.version))
+        except RequestError as error:
+            if error.reason != "not_ready":
+                raise
+            return messages.ModelReadyResponse(ready=False)
+        return messages.ModelReadyResponse(ready=True)
+
+    def _server_metadata(self, _request: Any, _context: Any) -> Any:
+        said = server_metadata()
+        return messages.ServerMetadataResponse(
+            name=said["name"], version=said["version"], extensions=said.get("extensions", ())
+        )
+
+    def _model_metadata(self, request: Any, _context: Any) -> Any:
+        chosen = self._predictor.choose(request.name or None, version=_number(request.version))
+        name = request.name or chosen.model
+        return metadata_of(model_metadata(chosen.loaded, name, chosen.served.status()["versions"]))
+
+    def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
+        began = time.perf_counter()
+        series = NOBODY
+        try:
+            key = request.parameters.get("key")
+            chosen = self._predictor.choose(
+                request.model_name or None,
+                version=_number(request.model_version),
+                key=None if key is None else str(getattr(key, key.WhichOneof("parameter_choice") or "string_param")),
+            )
+            series = chosen.series
+        finally:
+            self._counts.count("clickline_requests_total", label=series.requests["grpc"])
+        try:
+            answer = self._infer(chosen, request, context, began)
+        except RequestError as error:
+            raise _ChosenError(error, series) from error
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label=series.total)
+        return answer_of(answer, request)
+
+    def _infer(self, chosen: Chosen, request: Any, context: grpc.ServicerContext, began: float) -> Answer:
+        tensors = tensors_of(request)
+
+        def read(reader: FeatureReader) -> Question:
+            return reader.from_tensors(tensors, most_rows=self._limits.rows)
+
+        question = read(chosen.loaded.reader)
+        self._counts.observe("clickline_seconds", time.perf_counter() - began, label=chosen.series.read)
+        return self._predictor.ask(chosen, question, timeout=self._time_left(context), again=read)
+
+    def _time_left(self, context: grpc.ServicerContext) -> float:
+        """Seconds: what the caller still waits, but no more than the server's own limit."""
+        left = context.time_remaining()
+        return self._limits.timeout if left is None else min(self._limits.timeout, left)
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _number(version: str) -> int | None:
+    if not version:
+        return None
+    if not (version.isascii() and version.isdigit() and len(version) < 19):
+        raise refuse("unknown_version", f"'{version[:40]}' is no version: they are numbers")
+    return int(version)

@@ -1,0 +1,248 @@
+"""Checkpoints: one directory each, complete or invisible.
+
+A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the
+manifest, and made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found
+before it is used. docs/reference/checkpoint.md is the specification, checkpoint_directories.py has the renames.
+
+Where several processes hold the tables, each writes its own buckets into the same hidden directory: `begin`, then
+`write_tables` in each, then `finish` in one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from clickline import _native
+from clickline.errors import CheckpointError
+from clickline.files.atomic import sync_directory, write_synced
+from clickline.files.failpoints import reach
+from clickline.train.checkpoints import checkpoint_directories
+from clickline.train.checkpoints.checkpoint_digests import (
+    DIGEST_OF_MANIFEST,
+    damage,
+    digest_of,
+    digest_of_manifest,
+    problem_of,
+)
+from clickline.train.checkpoints.checkpoint_directories import MANIFEST
+from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, find, read
+from clickline.train.sparse_tables import BUCKETS
+
+__all__ = [
+    "DENSE",
+    "Checkpoint",
+    "begin",
+    "dense_tensors",
+    "find",
+    "finish",
+    "load",
+    "load_tables",
+    "newest_sound",
+    "prune",
+    "read",
+    "restore_tables",
+    "table_file",
+    "verify",
+    "write",
+    "write_tables",
+]
+DENSE = "dense.safetensors"
+_TABLE = re.compile(r"table-(\w+?)(?:-\d{4}-of-\d{4})?\.rows")
+
+
+def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
+    return f"table-{name}.rows" if parts == 1 else f"table-{name}-{part:04d}-of-{parts:04d}.rows"
+
+
+def write(
+    directory: Path,
+    *,
+    facts: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    tables: dict[str, _native.Table],
+    check: Callable[[], None] = lambda: None,
+) -> Checkpoint:
+    """Write `directory/step-N`, N from the facts, and return it. `check` raises if it must not become visible."""
+    aside = begin(directory, step=facts["step"])
+    try:
+        files = write_tables(aside, tables)
+        return finish(aside, facts=facts, tensors=tensors, tables=files, check=check)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def begin(directory: Path, *, step: int) -> Path:
+    """The hidden directory of a checkpoint to be."""
+    aside = directory / checkpoint_directories.unfinished_name(step)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        aside.mkdir()
+    except OSError as error:
+        raise _unwritable(aside, error) from error
+    reach("checkpoint.begun")
+    return aside
+
+
+def write_tables(
+    aside: Path, tables: dict[str, _native.Table], *, part: int = 0, parts: int = 1
+) -> dict[str, dict[str, Any]]:
+    """Write one process's tables; returns size and digest of each file, for the manifest."""
+    written = {}
+    for name, table in tables.items():
+        file = aside / table_file(name, part=part, parts=parts)
+        try:
+            table.save(str(file))
+            written[file.name] = digest_of(file)
+        except (OSError, CheckpointError) as error:  # the latter from native code
+            raise _unwritable(aside, error) from error
+    reach("checkpoint.tables-written")
+    return written
+
+
+def finish(
+    aside: Path,
+    *,
+    facts: dict[str, Any],
+    tensors: dict[str, torch.Tensor],
+    tables: dict[str, dict[str, Any]],
+    check: Callable[[], None] = lambda: None,
+) -> Checkpoint:
+    """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
+    try:
+        write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        reach("checkpoint.dense-written")
+        manifest = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(aside / DENSE)}}
+        manifest[DIGEST_OF_MANIFEST] = digest_of_manifest(manifest)
+        write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        sync_directory(aside)
+        reach("checkpoint.manifest-written")
+        place = checkpoint_directories.put_in_place(aside, check=check)
+        reach("checkpoint.done")
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise _unwritable(aside, error) from error
+    return Checkpoint(place, manifest)
+
+
+def _unwritable(aside: Path, error: Exception) -> CheckpointError:
+    place = aside.with_name(checkpoint_directories.visible_name(aside.name))
+    return CheckpointError(
+        f"{place}: cannot be written: {error}; those before it are untouched, and --resume goes on from the newest"
+    )
+
+
+def verify(checkpoint: Checkpoint) -> None:
+    """Raise unless every file is there with the size and SHA-256 that the manifest says, and no other."""
+    problem = problem_of(checkpoint.path, checkpoint.manifest["files"])
+    if problem is not None:
+        raise CheckpointError(f"{problem}; {_advice(checkpoint)}")
+
+
+def newest_sound(directory: Path, *, before: int | None = None) -> Checkpoint | None:
+    """The newest checkpoint whose every byte is right, of those below a step."""
+    for place in sorted(directory.glob("step-*"), reverse=True):
+        try:
+            found = read(place)
+            if (before is None or found.step < before) and problem_of(place, found.manifest["files"]) is None:
+                return found
+        except (CheckpointError, OSError):
+            continue
+    return None
+
+
+def _advice(damaged: Checkpoint) -> str:
+    older = newest_sound(damaged.path.parent, before=damaged.step)
+    if older is None:
+        return "there is no sound checkpoint before it in its run: --fresh starts over"
+    return f"{older.path} is sound: `clickline train JOB --resume-from {older.path}` goes on from there"
+
+
+def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
+    """Verify, load the tables, and return the dense tensors."""
+    verify(checkpoint)
+    tensors = dense_tensors(checkpoint)
+    load_tables(checkpoint, tables)
+    return tensors
+
+
+def load_tables(
+    checkpoint: Checkpoint,
+    tables: dict[str, _native.Table],
+    *,
+    buckets: tuple[int, int] = (0, BUCKETS),
+    before_each: Callable[[], None] = lambda: None,
+) -> None:
+    """Load rows of some buckets, however many processes wrote them. `before_each` file is called, and may raise."""
+    found = _table_files(checkpoint)
+    if found.keys() != tables.keys():
+        raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
+    for name, table in tables.items():
+        for file in found[name]:
+            before_each()
+            try:
+                table.load(str(checkpoint.path / file), *buckets)
+            except (RuntimeError, ValueError) as error:
+                raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
+
+
+def restore_tables(checkpoint: Checkpoint, tables: dict[str, _native.Table], *, buckets: tuple[int, int]) -> None:
+    """Give rows that these tables have the weights and state that they have in the checkpoint."""
+    found = _table_files(checkpoint)
+    for name, table in tables.items():
+        for file in found.get(name, ()):
+            try:
+                table.restore(str(checkpoint.path / file), *buckets)
+            except (RuntimeError, ValueError) as error:
+                raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
+
+
+def _table_files(checkpoint: Checkpoint) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for file in sorted(checkpoint.manifest["files"]):
+        match = _TABLE.fullmatch(file)
+        if match is not None:
+            found.setdefault(match[1], []).append(file)
+    return found
+
+
+def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The dense part alone, compared with its digest."""
+    file, said = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
+    try:
+        size = file.stat().st_size
+        content = file.read_bytes() if said is not None and size == said["bytes"] else b""
+        seen = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+        if seen != said:
+            raise CheckpointError(damage(file, seen=seen, said=said or {"bytes": 0, "sha256": "none"}))
+        return load_tensors(content)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{file}: {error}") from error
+
+
+def prune(
+    directory: Path, *, newest: int, keep: int, also: int | None, check: Callable[[], None] = lambda: None
+) -> None:
+    """Remove all but the newest `keep` checkpoints and the one of step `also`. `check` raises if nothing may be.
+
+    `newest` is the step that was saved last. Those of later steps are left: a run that went on from an earlier
+    checkpoint has not come there yet, and they must not crowd out its own.
+    """
+    last, kept = f"step-{newest:010d}", None if also is None else f"step-{also:010d}"
+    # By their names: that one of them is damaged must not end a run that does not need it.
+    whole = [p for p in sorted(directory.glob("step-*")) if p.name <= last and (p / MANIFEST).is_file()]
+    for place in whole[:-keep]:
+        if place.name != kept:
+            checkpoint_directories.remove(place, check=check)
+    reach("checkpoint.pruned")

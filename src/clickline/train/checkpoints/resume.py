@@ -1,0 +1,69 @@
+"""Which checkpoint a run goes on from, and whether it may.
+
+It may only with the job that the checkpoint was made by, apart from what changes no arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clickline.config import Job
+from clickline.errors import CheckpointError
+from clickline.train.checkpoints import checkpoint_directories, checkpoint_files
+
+
+def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -> checkpoint_files.Checkpoint | None:
+    """The one named, or the newest of the run; None to start. `fresh` removes what is there. Call it under the lock."""
+    if isinstance(resume, Path):
+        return checkpoint_files.read(resume)
+    if fresh and not resume:
+        for place in sorted((directory / "checkpoints").glob("step-*"), reverse=True):
+            checkpoint_directories.remove(place)
+        return None
+    found = checkpoint_files.find(directory / "checkpoints")
+    if resume:
+        if not found:
+            raise CheckpointError(f"{directory} has no checkpoint to resume from; leave --resume out to start")
+        return found[-1]
+    if found:
+        raise CheckpointError(
+            f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
+            "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
+        )
+    return None
+
+
+def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
+    """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
+    free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
+    free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}
+    free |= {"data.storage", "data.max_bad_rows", "strategy", "cluster", "metrics"}
+    differing = sorted(_differences(now.model_dump(mode="json"), then, ""))
+    bad = [key for key in differing if not any(key == f or key.startswith(f + ".") for f in free)]
+    if bad:
+        raise CheckpointError(
+            f"{where} is of another job: {', '.join(bad)} differ; resume with the job it was made with, "
+            "or start over with --fresh, or start from its weights with --warm-start"
+        )
+
+
+def refuse_position(checkpoint: checkpoint_files.Checkpoint | None, *, way: str) -> None:
+    """Raise if a checkpoint stands in the middle of an epoch of one process, whose rows are in no piece's order."""
+    if checkpoint is not None and checkpoint.manifest["standing"].get("position") is not None:
+        epochs = checkpoint.manifest["standing"]["epoch"] + 1
+        raise CheckpointError(
+            f"{checkpoint.path} stands in the middle of an epoch of one process, which shuffles rows across files, and "
+            f"{way} cannot go on from there: finish the epoch first, with --resume --set strategy=single --set "
+            f"cluster.pservers=0 --set cluster.trainers=1 --set train.epochs={epochs}, and resume from the checkpoint "
+            "at its end, or begin from its weights with --warm-start"
+        )
+
+
+def _differences(now: Any, then: Any, path: str) -> Iterator[str]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        for key in now.keys() | then.keys():
+            yield from _differences(now.get(key), then.get(key), f"{path}.{key}" if path else key)
+    elif now != then:
+        yield path

@@ -1,0 +1,115 @@
+"""A warm start: a run that begins with another checkpoint's weights and keeps what it was given.
+
+Rows of some tables restart at each epoch (docs/decisions/0005). In a run with a past they restart from the values that
+the run was given, not from those of a new row: keys that the new data does not show stay as they were, and those that
+it shows have learned from it once when the run ends. Steps go on counting, so that ticks of the tables and versions of
+two days can be told apart. The checkpoint is linked into the run's directory, as `start`: whoever made it may prune it
+while this run goes on. docs/decisions/0013 has the reasons.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from clickline import _native
+from clickline.config import Job
+from clickline.config.tables import Tables
+from clickline.data.embeddings import Embedding
+from clickline.data.normalization import fit
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError
+from clickline.files.atomic import sync_directory
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_directories import MANIFEST
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.run_files.run_directory import find_checkpoint
+from clickline.train.sparse_tables import BUCKETS, settings_of
+
+START = "start"
+
+
+def keep_start(directory: Path, given: Checkpoint) -> Checkpoint:
+    """The given checkpoint below the run's directory: by hard links, or as a copy where it is on another disk.
+
+    Checkpoints are never changed in place, so what is linked is what was there. Call it under the run's lock.
+    """
+    place, aside = directory / START, directory / f".{START}-writing"
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        for name in (*given.manifest["files"], MANIFEST):
+            _link_or_copy(given.path / name, aside / name)
+        sync_directory(aside)
+        shutil.rmtree(place, ignore_errors=True)
+        aside.rename(place)
+        sync_directory(directory)
+    except OSError as error:
+        raise CheckpointError(f"{place}: the weights to start with cannot be kept there: {error}") from error
+    return checkpoint_files.read(place)
+
+
+def given_start(directory: Path, warm_start: Path | None) -> Checkpoint | None:
+    """For a run that starts: the weights it is to begin with, kept; those of a run before are discarded."""
+    if warm_start is not None:
+        return keep_start(directory, find_checkpoint(warm_start))
+    shutil.rmtree(directory / START, ignore_errors=True)
+    return None
+
+
+def describe_start(source: Path | None, given: Checkpoint, tables: Tables) -> str:
+    """What people are told at the start of such a run."""
+    restarting = [name for name in ("embedding", "linear") if getattr(tables, name).restart_epochs]
+    rows = "rows that the data does not touch stay as they are"
+    if restarting:
+        rows += f"; each epoch after the first begins again with the given {' and '.join(restarting)} rows"
+    return f"starting with the weights of {source}, step {given.step:,}: {rows}"
+
+
+def schema_for(job: Job, given: Checkpoint | None) -> Schema:
+    """What a row of the job's data means. Dense features are normalised by the given statistics, if they were fitted.
+
+    The given network learned with those: other numbers would mean other inputs to it, and a delta would not fit.
+    """
+    schema = Schema.of(job.data, job.features)
+    if given is not None and schema.needs_fit:
+        before = {dense.name: dense for dense in Schema.from_dict(given.manifest["schema"]).dense}
+        if all(dense.name in before and before[dense.name].normalise == dense.normalise for dense in schema.dense):
+            schema = schema.fitted({name: (one.center or 0.0, one.spread or 1.0) for name, one in before.items()})
+    return fit(job.data, schema, job.data.train, rows=job.features.fit_rows)
+
+
+def restart_rows(
+    tables: Mapping[str, _native.Table],
+    *,
+    embeddings: Mapping[str, Embedding],
+    settings: Tables,
+    start: str | None,
+    buckets: tuple[int, int] = (0, BUCKETS),
+    threads: int = 1,
+) -> None:
+    """Begin another epoch: rows of tables that the job restarts learn anew, from what the run was given if anything."""
+    restarted = {name: t for name, t in tables.items() if settings_of(embeddings[name], settings).restart_epochs}
+    for table in restarted.values():
+        table.reset(threads=threads)
+    if start is None or not restarted:
+        return
+    try:
+        given = checkpoint_files.read(Path(start))
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{error}; this run began with those weights and restarts its rows from them in each epoch: put them back, "
+            "or go on without restarts: --set tables.embedding.restart_epochs=false"
+        ) from error
+    checkpoint_files.restore_tables(given, restarted, buckets=buckets)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)

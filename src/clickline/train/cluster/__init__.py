@@ -1,1 +1,0 @@
-"""Many processes train one model: a coordinator, parameter servers, trainers."""

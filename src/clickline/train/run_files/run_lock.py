@@ -1,0 +1,172 @@
+"""The right to write to a run's directory, which one process has at a time.
+
+`.run.lock` is locked with flock for as long as the process lives that trains or coordinates there: the kernel lets go
+of it when that process ends, whichever way. Whoever comes second is refused before it has changed anything.
+
+Between hosts, flock reaches as far as the file system takes it: Linux's NFS client turns it into a lock at the server,
+unless the mount says `nolock`, `local_lock=flock` or `local_lock=all`. Where it does not reach, or where somebody has
+removed the file, a second process can take the directory from the first. Therefore the file also names its holder,
+with an epoch that grows by one each time, and `check` raises ReplacedError in the process that is not the holder any
+more. It is called before every change: to `coordinator.json`, which carries the epoch as well, to the journal, and
+before a checkpoint becomes visible or is removed. Between that look and the change there remain some microseconds; only
+a lock closes them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clickline.errors import CheckpointError, PeerError, ReplacedError
+from clickline.files.atomic import remove_unfinished, sync_directory
+from clickline.train.checkpoints import checkpoint_directories
+
+log = logging.getLogger("clickline.run")
+FILE = ".run.lock"
+EPOCH = "writer_epoch"
+COORDINATOR = "coordinator.json"
+VARIABLE = "CLICKLINE_RUN_LOCK"
+"""In the environment of rank 0, whose launcher holds the lock for it: the nonce of the holder."""
+_LIMIT = 1 << 12
+_DYING = 1.0
+"""Seconds that a killed holder may need to be gone: the kernel frees its memory before it closes its files."""
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class RunLock:
+    """A run's directory, held by this process. A context manager, or call `release`."""
+
+    def __init__(self, directory: Path, *, role: str) -> None:
+        """Take the directory, which is made if it is not there. Raises PeerError if another process holds it."""
+        self.directory = directory
+        self._path = directory / FILE
+        self._descriptor = -1
+        nonce = os.environ.get(VARIABLE, "")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if nonce and _holder(self._path).get("nonce") == nonce:
+                self._content = self._path.read_bytes()  # our launcher holds it, and we end with our launcher
+                self._holder = _holder(self._path)
+                return
+            try:
+                self._lock()
+                self._claim(role)
+            except BaseException:
+                self.release()
+                raise
+        except OSError as error:
+            raise CheckpointError(f"{self._path}: cannot be written: {error}") from error
+
+    @property
+    def epoch(self) -> int:
+        """Grows with every process that takes the directory."""
+        return int(self._holder[EPOCH])
+
+    @property
+    def nonce(self) -> str:
+        """For a child that writes in this process's stead, in `VARIABLE`."""
+        return str(self._holder["nonce"])
+
+    def check(self) -> None:
+        """Raise ReplacedError if another process has taken the directory since."""
+        try:
+            with self._path.open("rb") as file:  # to open it is what makes an NFS client ask its server
+                content = file.read(_LIMIT)
+        except FileNotFoundError:
+            return  # removed, but nobody has come after us
+        if content != self._content:
+            raise ReplacedError(
+                f"{self.directory} was taken over by {_described(_holder(self._path))}; this process was replaced and "
+                "has changed nothing since"
+            )
+
+    def release(self) -> None:
+        """Let the next one in. The file stays: it knows the epoch, and to remove a locked file is never safe."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _lock(self) -> None:
+        give_up = time.monotonic() + _DYING
+        while True:
+            self.release()
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+                    return  # else the file was removed before we had its lock, which therefore is worth nothing
+            except (BlockingIOError, FileNotFoundError):
+                pass
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+                log.warning("%s cannot be locked (%s): a second run in it would take it over", self._path, error)
+                return
+            if time.monotonic() > give_up:
+                raise PeerError(
+                    f"{self.directory} is in use by {_described(_holder(self._path))}; wait until it is done, stop it, "
+                    "or train elsewhere with --set name=…"
+                )
+            time.sleep(0.02)
+
+    def _claim(self, role: str) -> None:
+        before = [_epoch(_holder(self._path)), _epoch(_object(self.directory / COORDINATOR))]
+        self._holder = {
+            EPOCH: max(before) + 1,
+            "role": role,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "nonce": secrets.token_hex(8),
+        }
+        self._content = json.dumps(self._holder).encode() + b"\n"
+        # In place, since the lock is on this very file. Torn by a crash it names nobody, and needs not.
+        os.pwrite(self._descriptor, self._content, 0)
+        os.ftruncate(self._descriptor, len(self._content))
+        os.fsync(self._descriptor)
+        sync_directory(self.directory)
+        remove_unfinished(self.directory)
+        checkpoint_directories.recover(self.directory / "checkpoints")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """A JSON object, or an empty one in place of what cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    with suppress(OSError):
+        if path.stat().st_size <= _LIMIT:
+            return _object(path)
+    return {}
+
+
+def _epoch(facts: dict[str, Any]) -> int:
+    found = facts.get(EPOCH)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def _described(holder: dict[str, Any]) -> str:
+    if "pid" not in holder:
+        return "a process that has not said yet who it is"
+    said = {key: str(holder.get(key, "?"))[:100] for key in ("role", "pid", "host", "since")}
+    return "{role}, process {pid} on host {host}, since {since}".format(**said)

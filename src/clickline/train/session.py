@@ -1,0 +1,211 @@
+"""Training from Python: `clickline.train_job(job)`, the same thing the command line does."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from clickline.config import Job
+from clickline.data.dataset import Dataset
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError, DataError
+from clickline.files.atomic import replace_json
+from clickline.progress import Silent, Watcher
+from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_figures import KINDS, CheckpointFigures, measured_on, record
+from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
+from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
+from clickline.train.evaluation.calibration import CalibrationBin
+from clickline.train.evaluation.evaluation import flat, predict_all
+from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.learner import Learner
+from clickline.train.monitoring.journal import Journal
+from clickline.train.monitoring.run_status import RunStatus
+from clickline.train.run import EVALUATION_BATCH, Run
+from clickline.train.run_files.run_directory import find_checkpoint, job_of, write_job
+from clickline.train.run_files.run_lock import RunLock
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to."""
+
+    directory: Path
+    checkpoint: Path
+    """The best one by validation, or the last."""
+    steps: int
+    rows: int
+    seconds: float
+    valid: dict[str, float] = field(default_factory=dict)
+    """Figures of this checkpoint on the validation data."""
+    test: dict[str, float] = field(default_factory=dict)
+    """Figures of this checkpoint on the test data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(self).items()}
+
+
+def train_job(
+    job: Job,
+    *,
+    resume: bool | Path = False,
+    fresh: bool = False,
+    warm_start: Path | None = None,
+    watcher: Watcher | None = None,
+) -> Result:
+    """Train a job in `output/name` and test it.
+
+    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
+    """
+    directory = Path(job.output) / job.name
+    with RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
+        return _train(
+            job,
+            lock=lock,
+            status=status,
+            resume=resume,
+            fresh=fresh,
+            warm_start=warm_start,
+            watcher=watcher or Silent(),
+        )
+
+
+def _train(
+    job: Job,
+    *,
+    lock: RunLock,
+    status: RunStatus,
+    resume: bool | Path,
+    fresh: bool,
+    warm_start: Path | None,
+    watcher: Watcher,
+) -> Result:
+    """`train_job`, in a directory that is ours."""
+    started, directory = time.perf_counter(), lock.directory
+    old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
+    write_job(directory, job)
+    threads, given = _use_threads(job), None
+    if old is not None:
+        check_same_job(job, old.manifest["job"], where=old.path)
+        schema = Schema.from_dict(old.manifest["schema"])
+    else:
+        given = given_start(directory, warm_start)
+        schema = schema_for(job, given)
+    learner = Learner(job=job, schema=schema, threads=threads)
+    interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
+    run = Run(
+        job=job,
+        schema=schema,
+        learner=learner,
+        directory=directory,
+        watcher=watcher,
+        check=lock.check,
+        interrupts=interrupts,
+    )
+    status.follow(run)
+    if old is not None:
+        run.resume(old)
+        watcher.say(f"resuming from {old.path}, step {old.step}")
+    elif given is not None:
+        run.warm_start(given)
+        watcher.say(describe_start(warm_start, given, job.tables))
+    resumed_at = None if old is None else old.step
+    journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=lock.check)
+    try:
+        with interrupts:
+            run.train(journal)
+            test = run.test(journal) if job.data.test else {}
+    except TrainingInterrupted:
+        raise
+    except KeyboardInterrupt as error:
+        raise run.interruption(why=str(error)) from error
+    finally:
+        watcher.end()
+        journal.close()
+    chosen = run.chosen
+    result = Result(
+        directory=directory,
+        checkpoint=chosen.path,
+        steps=learner.step,
+        rows=run.standing.rows,
+        seconds=time.perf_counter() - started,
+        valid=chosen.manifest["valid"],
+        test=test,
+    )
+    write_result_file(lock, result.to_dict())
+    return result
+
+
+def write_result_file(lock: RunLock, facts: dict[str, Any]) -> None:
+    """Leave what a run came to in its directory."""
+    lock.check()
+    try:
+        replace_json(lock.directory / "result.json", facts)
+    except OSError as error:
+        raise CheckpointError(f"{lock.directory / 'result.json'}: cannot be written: {error}") from error
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions of a checkpoint on some data, and how good they are."""
+
+    job: Job
+    schema: Schema
+    figures: dict[str, float]
+    columns: dict[str, NDArray[Any]]
+    """Logits and labels [rows, labels], and weights and groups if the job has them, in the order of the data."""
+    bins: list[CalibrationBin]
+    """Calibration of the first label."""
+
+
+def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
+    """Figures of a checkpoint on some data; the checkpoint knows its job."""
+    return evaluation_of(checkpoint=checkpoint, paths=paths, watcher=watcher).figures
+
+
+def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> Evaluation:
+    """Predict some data with a checkpoint, and measure that.
+
+    Figures on the job's test or validation data are kept beside the checkpoint, for whoever publishes it.
+    """
+    watcher = watcher or Silent()
+    found = find_checkpoint(checkpoint)
+    job = job_of(found)
+    schema = Schema.from_dict(found.manifest["schema"])
+    learner = Learner(job=job, schema=schema, threads=_use_threads(job))
+    learner.restore(checkpoint_files.load(found, tables=learner.sparse.tables), step=found.step, weights_only=True)
+    dataset = Dataset(
+        data=job.data, schema=schema, paths=paths, batch_size=EVALUATION_BATCH, seed=job.seed, shuffle=False
+    )
+    files = measured_on(job.data, paths)
+    metrics = MetricSet.of(job.metrics)
+    watcher.begin("evaluating")
+    try:
+        predictions = predict_all(
+            learner, dataset, progress=lambda rows: watcher.advance(share=None, facts={"rows": f"{rows:,}"})
+        )
+    finally:
+        watcher.end()
+    columns = predictions.columns()
+    figures = flat(metrics.measure_all(schema.labels, columns))
+    for kind in KINDS:
+        with suppress(DataError):  # the job's own files may not be here any more
+            if files == measured_on(job.data, getattr(job.data, kind)):
+                record(found, kind, CheckpointFigures(figures, files))
+    bins = metrics.bins(columns["logits"][:, 0], columns["labels"][:, 0], weights=columns.get("weights"))
+    return Evaluation(job, schema, figures, columns, bins)
+
+
+def _use_threads(job: Job) -> int:
+    threads = job.threads or len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    return threads

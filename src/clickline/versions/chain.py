@@ -1,0 +1,181 @@
+"""A version as a reader sees it: its base and the deltas on it, opened and put over each other.
+
+A delta applies only on its parent, so a chain is refused as a whole if a link is missing, or if its links do not agree
+on tables, dimensions and row types. Files of a store that is not on this machine are copied first, since dictionaries
+are mapped: to a scratch directory, or to a cache that all processes of this machine share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clickline import _native
+from clickline.data.schema import Schema
+from clickline.errors import CheckpointError, VersionError
+from clickline.versions import donefile
+from clickline.versions.donefile import Donefile, directory_of
+from clickline.versions.golden_sample import Sample, read_sample
+from clickline.versions.manifest import DTYPES, Manifest, TableFacts
+from clickline.versions.store import Store
+from clickline.versions.version_cache import ScratchFiles, VersionCache
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A version, its rows ready to be looked up."""
+
+    manifests: list[Manifest]
+    """The base first, the version itself last."""
+    layers: Mapping[str, list[_native.Dictionary]]
+    """By table, in the same order."""
+    place: Path
+    """Where the version's own other files are on this machine."""
+    files: Mapping[str, _native.Dictionary] = field(default_factory=dict, repr=False)
+    """The same row files by their SHA-256: for whoever opens the next version, which has most of them too."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.manifests[-1]
+
+    @property
+    def schema(self) -> Schema:
+        try:
+            return Schema.from_dict(self.manifest.data_schema)
+        except CheckpointError as error:
+            raise VersionError(f"version {self.manifest.version}: {error}") from error
+
+    def rows(self) -> dict[str, LayeredRows]:
+        """Something to pull from, by table."""
+        return {name: LayeredRows(layers) for name, layers in self.layers.items()}
+
+    def network(self) -> bytes:
+        return (self.place / self.manifest.network).read_bytes()
+
+    def sample(self) -> Sample:
+        return read_sample(self.place / self.manifest.sample, schema=self.schema)
+
+
+class LayeredRows:
+    """Rows of published files, pulled the way a step pulls them from a table. Missing rows are zeros."""
+
+    def __init__(self, layers: list[_native.Dictionary]) -> None:
+        self._layers = _native.Layers(layers)
+        self._dtype, self.dim = layers[0].dtype, layers[0].dim
+
+    def pull(
+        self,
+        keys: NDArray[np.uint64],
+        out: NDArray[np.float32],
+        *,
+        training: bool,
+        slots: NDArray[np.uint16] | None = None,
+        threads: int = 1,
+    ) -> None:
+        if training:
+            raise ValueError("published rows do not learn; pull with training=False")
+        _, values = self._layers.lookup(keys, threads=threads)
+        out[:] = _native.decode_rows(values, self._dtype, self.dim)
+
+
+@contextmanager
+def opened(
+    store: Store,
+    version: int,
+    *,
+    done: Donefile | None = None,
+    known: Mapping[str, _native.Dictionary] | None = None,
+    cache: VersionCache | None = None,
+) -> Iterator[Chain]:
+    """A version with all that it stands on, every file compared with the SHA-256 in its manifest.
+
+    `known` are row files of another version that is open, by SHA-256: they are neither fetched, hashed nor mapped
+    again. What was mapped stays readable when this ends, for as long as somebody holds it. `cache` is where copies of
+    files of a store elsewhere are kept.
+    """
+    done = donefile.read(store) if done is None else done
+    entries = done.chain(version, where=store.url)
+    copies = ScratchFiles.of(store) if cache is None else cache.opening(entry.version for entry in entries)
+    with copies as local:
+        manifests = [local.manifest(entry) for entry in entries]
+        for parent, child in pairwise(manifests):
+            check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
+        layers: dict[str, list[_native.Dictionary]] = {}
+        files: dict[str, _native.Dictionary] = {}
+        for manifest in manifests:
+            folder = directory_of(manifest.version)
+            for name, facts in manifest.tables.items():
+                found = []
+                shown = [store.shown(f"{folder}/{file}") for file in facts.files]
+                for file, text in zip(facts.files, shown, strict=True):
+                    digest = manifest.files[file].sha256
+                    held = None if known is None else known.get(digest)
+                    if held is None:
+                        held = open_dictionary(local.path(manifest, file), facts, shown=text)
+                    else:
+                        check_rows(held, facts, shown=text)
+                    files[digest] = held
+                    found.append(held)
+                seen = sum(one.count for one in found), sum(one.deleted for one in found)
+                if seen != (facts.rows, facts.deleted):
+                    raise VersionError(
+                        f"{shown[0]}: {seen[0]} rows and {seen[1]} deleted; the manifest says {facts.rows} and "
+                        f"{facts.deleted}"
+                    )
+                layers.setdefault(name, []).extend(found)
+        last = manifests[-1]
+        local.path(last, last.sample)
+        yield Chain(manifests, layers, local.path(last, last.network).parent, files)
+
+
+@contextmanager
+def opened_without_rows(
+    store: Store, version: int, *, done: Donefile, cache: VersionCache | None = None
+) -> Iterator[Chain]:
+    """A version whose rows are read from elsewhere, such as a cube: manifest, network, sample."""
+    entry = done.entry(version, where=store.url)
+    with ScratchFiles.of(store) if cache is None else cache.opening([version]) as local:
+        manifest = local.manifest(entry)
+        local.path(manifest, manifest.sample)
+        yield Chain([manifest], {}, local.path(manifest, manifest.network).parent)
+
+
+def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
+    """Refuse tables that cannot lie over those of the parent."""
+    if parent.tables.keys() != tables.keys():
+        raise VersionError(
+            f"{where}: tables {', '.join(tables)} on version {parent.version} with {', '.join(parent.tables)}; "
+            "a delta must have its parent's: publish a base"
+        )
+    for name, facts in tables.items():
+        before = parent.tables[name]
+        if (facts.dim, facts.dtype) != (before.dim, before.dtype):
+            raise VersionError(
+                f"{where}: table {name} has {facts.dtype} rows of dim {facts.dim}, version {parent.version} has "
+                f"{before.dtype} of {before.dim}; a delta must have its parent's: publish a base"
+            )
+
+
+def open_dictionary(path: Path, facts: TableFacts, *, shown: str) -> _native.Dictionary:
+    """Map a row file; refused unless it holds what the manifest says."""
+    try:
+        found = _native.Dictionary(str(path))
+    except (RuntimeError, OSError, ValueError) as error:
+        raise VersionError(f"{shown}: {error}") from error
+    check_rows(found, facts, shown=shown)
+    return found
+
+
+def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> None:
+    """Refuse a row file that does not hold what the manifest says."""
+    if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
+        raise VersionError(
+            f"{shown}: rows of dim {found.dim} and type {found.dtype}; the manifest says {facts.dim} and "
+            f"{DTYPES[facts.dtype]} ({facts.dtype})"
+        )

@@ -1,0 +1,196 @@
+"""The versions of a store: what there is, whether it is whole, how two differ, which to keep, which to serve."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import numpy as np
+
+from clickline import _native
+from clickline.errors import VersionError
+from clickline.files.leftovers import scratch_directory
+from clickline.publish.onnx_export import parameters
+from clickline.versions import donefile
+from clickline.versions.chain import Chain, opened
+from clickline.versions.donefile import Donefile, directory_of, manifest_of
+from clickline.versions.manifest import MANIFEST, Manifest, read_manifest
+from clickline.versions.store import WRITING, Store
+
+_DIRECTORY = re.compile(r"v(\d{10})")
+
+
+def list_versions(store: Store) -> list[dict[str, Any]]:
+    """Every version in a few facts, oldest first."""
+    done = donefile.read(store)
+    return [
+        {**summary(read_manifest(store, entry)), "serving": number == done.serving}
+        for number, entry in done.entries.items()
+    ]
+
+
+def show(store: Store, version: int | None) -> Manifest:
+    """A version's manifest; without a number, that of the one to serve."""
+    done = donefile.read(store)
+    return read_manifest(store, done.entry(_chosen(store, done, version), where=store.url))
+
+
+def verify(store: Store, version: int) -> int:
+    """Raise unless every file of a version, and of what it stands on, is as its manifest says; returns how many."""
+    done = donefile.read(store)
+    manifests = [read_manifest(store, entry) for entry in done.chain(version, where=store.url)]
+    for manifest in manifests:
+        _verify_files(store, manifest)
+    with opened(store, version, done=done) as chain:  # links fit, and row files are what the manifest says
+        for layers in chain.layers.values():
+            for layer in layers:
+                _verify_rows(layer)
+    return sum(len(manifest.files) + 1 for manifest in manifests)
+
+
+def difference(store: Store, one: int, other: int) -> dict[str, Any]:
+    """How version `other` differs from `one`: rows by table, parameters of the network."""
+    done = donefile.read(store)
+    with opened(store, one, done=done) as left, opened(store, other, done=done) as right:
+        alone = sorted(left.layers.keys() ^ right.layers.keys())
+        tables: dict[str, dict[str, int]] = {name: {"only in one": 1} for name in alone}
+        for name in sorted(left.layers.keys() & right.layers.keys()):
+            tables[name] = _table_difference(left, right, name)
+        dense = _network_difference(left.network(), right.network())
+    same = dense == 0 and not any(count for table in tables.values() for count in table.values())
+    return {"same": same, "versions": [one, other], "network_max_difference": dense, "tables": tables}
+
+
+def keep(store: Store, count: int) -> list[int]:
+    """Remove all but the newest versions, the one to serve, and what these stand on. Returns those removed."""
+    if count < 1:
+        raise VersionError(f"at least 1 version is kept, not {count}")
+    with store.locked("publishing"):
+        done = donefile.read(store)
+        needed = {*list(done.entries)[-count:], *([done.serving] if done.serving else [])}
+        for version in sorted(needed):
+            needed.update(entry.version for entry in done.chain(version, where=store.url))
+        removed = [version for version in done.entries if version not in needed]
+        if removed:
+            donefile.append_removal(store, versions=removed)
+        clean(store, donefile.read(store))
+    return removed
+
+
+def rollback(store: Store, to: int | None = None) -> tuple[int, int]:
+    """Make an earlier version the one to serve, by default the one before. Returns it and the one served until now."""
+    done = donefile.read(store)
+    serving = _chosen(store, done, None)
+    if to is None:
+        to = max((version for version in done.entries if version < serving), default=0)
+        if to == 0:
+            raise VersionError(f"{store.url}: there is no version before {serving} to go back to")
+    if to == serving:
+        raise VersionError(f"{store.url}: version {to} is the one that is served already")
+    for entry in done.chain(to, where=store.url):
+        read_manifest(store, entry)
+    donefile.append_rollback(store, to=to)
+    return to, serving
+
+
+def clean(store: Store, done: Donefile) -> None:
+    """Remove what dead publishers and removals have left. Only for whoever holds the lock of publishing."""
+    left = []
+    for name in store.names():
+        match = _DIRECTORY.fullmatch(name)
+        number = int(match[1]) if match else 0
+        if number > done.last + 1:
+            raise VersionError(
+                f"{store.shown(name)}: there, but {donefile.DONEFILE} ends at version {done.last}; lines of it are "
+                "lost: restore it, or move the directory away"
+            )
+        if name.startswith(WRITING) or (number and number not in done.entries):
+            left.append(name)
+    for name in left:
+        store.remove(name)
+
+
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """A version in a few facts, for people and programs."""
+    return {
+        "version": manifest.version,
+        "kind": manifest.kind,
+        "parent": manifest.parent,
+        "base": manifest.base,
+        "dtype": manifest.dtype,
+        "created": manifest.created,
+        "watermark": manifest.watermark,
+        "bytes": sum(file.bytes for file in manifest.files.values()),
+        "tables": {
+            name: {"rows": table.rows, "deleted": table.deleted, "total": table.total}
+            for name, table in manifest.tables.items()
+        },
+        "training": {key: manifest.training.get(key) for key in ("run", "step", "rows", "auc", "auc_on", "job_digest")},
+        "parity": manifest.parity,
+    }
+
+
+def _chosen(store: Store, done: Donefile, version: int | None) -> int:
+    if version is not None:
+        return version
+    if done.serving is None:
+        raise VersionError(f"{store.url}: no version has been published there")
+    return done.serving
+
+
+def _verify_files(store: Store, manifest: Manifest) -> None:
+    folder = directory_of(manifest.version)
+    there = set(store.names(folder)) - {MANIFEST}
+    for name in sorted(manifest.files.keys() - there):
+        raise VersionError(f"{store.shown(f'{folder}/{name}')}: missing")
+    for name in sorted(there - manifest.files.keys()):
+        raise VersionError(f"{store.shown(f'{folder}/{name}')}: not in {manifest_of(manifest.version)}")
+    for name, facts in sorted(manifest.files.items()):
+        digest, size = hashlib.sha256(), 0
+        for piece in store.pieces(f"{folder}/{name}"):
+            digest.update(piece)
+            size += len(piece)
+            if size > facts.bytes:
+                break
+        if (size, digest.hexdigest()) != (facts.bytes, facts.sha256):
+            at_least = "more than " if size > facts.bytes else ""
+            raise VersionError(
+                f"{store.shown(f'{folder}/{name}')}: damaged: {at_least}{min(size, facts.bytes) if at_least else size} "
+                f"bytes with SHA-256 {digest.hexdigest()[:12]}…, the manifest says {facts.bytes} and "
+                f"{facts.sha256[:12]}…"
+            )
+
+
+def _verify_rows(layer: _native.Dictionary) -> None:
+    try:
+        layer.verify()
+    except RuntimeError as error:
+        raise VersionError(str(error)) from error
+
+
+def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
+    before, after = left.layers[name], right.layers[name]
+    if (before[0].dim, before[0].dtype) != (after[0].dim, after[0].dtype):
+        return {"of another shape": 1}
+    with scratch_directory("clickline-difference-") as scratch:
+        path = str(scratch / "difference.dict")
+        facts = _native.difference_dictionary(path, before, after)
+        found, _ = _native.Layers(before).lookup(_native.Dictionary(path).keys())
+    changed = int((np.asarray(found) == 0).sum())
+    return {"rows added": facts["count"] - changed, "rows changed": changed, "rows removed": facts["deleted"]}
+
+
+def _network_difference(one: bytes, other: bytes) -> float | None:
+    """The largest difference between two parameters of the same name; None if the networks are not alike."""
+    left, right = parameters(one), parameters(other)
+    if {name: value.shape for name, value in left.items()} != {name: value.shape for name, value in right.items()}:
+        return None
+    return max(
+        (
+            float(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)).max())
+            for name in left
+            if left[name].size
+        ),
+        default=0.0,
+    )

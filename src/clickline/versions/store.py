@@ -1,0 +1,248 @@
+"""Where versions are kept: a directory, or any place that fsspec reaches.
+
+A directory gets what a file system promises: files are synced, a version appears by one rename, the donefile grows by
+appending. Elsewhere a version's files are put in their place one by one, its manifest last, and the donefile is read
+and written anew; until its line is there, no reader looks at the version. Beware: where objects cannot be created
+exclusively, two publishers must not be started within the same instant (docs/publishing.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from clickline.config.secret_references import resolve
+from clickline.data.sources.files import NO_LIBHDFS, is_client_error
+from clickline.errors import VersionError
+from clickline.versions.object_lock import ObjectLock, holder_record
+
+WRITING = ".writing-"
+LOCK_WAIT = 600.0
+"""Seconds that a publisher waits for another one."""
+_LOCK_LIMIT = 4096
+_READ_TRIES = 5
+_EXCLUSIVE = {"s3", "s3a", "memory"}
+"""Protocols whose `pipe_file(mode="create")` is known to be atomic."""
+_KNOWN = ("file", "memory", "s3", "gs", "abfs", "hdfs", "webhdfs", "sftp", "http", "https")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A place for versions. Names are relative to it, with `/`; they come from us or were checked."""
+
+    url: str
+    """As the user wrote it."""
+    system: Any = field(repr=False)
+    root: str
+    directory: Path | None
+    """If it is a directory of this machine."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Values that no message may show."""
+
+    def shown(self, name: str = "") -> str:
+        """A path for messages."""
+        return f"{self.url.rstrip('/')}/{name}" if name else self.url
+
+    def exists(self, name: str = "") -> bool:
+        with self.explained(name):
+            self.system.invalidate_cache()
+            return bool(self.system.exists(self._path(name)))
+
+    def read(self, name: str, *, limit: int) -> bytes:
+        """A small file. One that is larger than `limit` is refused without reading on."""
+        with self.explained(name):
+            content = self._read(name, limit)
+        if len(content) > limit:
+            raise VersionError(f"{self.shown(name)}: larger than {limit} bytes, which is the limit for such a file")
+        return content
+
+    def find(self, name: str) -> bytes | None:
+        """A lock object, or None if there is none of this name."""
+        with self.explained(name):
+            try:
+                return self._read(name, _LOCK_LIMIT)
+            except FileNotFoundError:
+                return None
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object that must not exist yet; whether it is ours now."""
+        with self.explained(name):
+            self.system.makedirs(self.root, exist_ok=True)
+            if not _EXCLUSIVE.isdisjoint(_protocols(self.system)):
+                try:
+                    self.system.pipe_file(self._path(name), content, mode="create")
+                except OSError:
+                    # It exists; perhaps it is ours, since a request whose answer was lost is sent again.
+                    if (found := self.find(name)) is None:
+                        raise
+                    return found == content
+                return True
+            if self.find(name) is not None:
+                return False
+            self.system.pipe_file(self._path(name), content)
+            return self.find(name) == content
+
+    def delete(self, name: str) -> None:
+        """Delete an object. That it is gone already is fine."""
+        with self.explained(name), suppress(FileNotFoundError):
+            self.system.rm_file(self._path(name))
+
+    def _read(self, name: str, limit: int) -> bytes:
+        for attempt in range(_READ_TRIES):
+            self.system.invalidate_cache()
+            try:
+                with self.system.open(self._path(name), "rb") as file:
+                    content: bytes = file.read(limit + 1)
+                return content
+            except OSError as error:
+                # s3fs compares ETags: the object was replaced between its size and its content.
+                if error.errno != errno.EBUSY or attempt == _READ_TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def pieces(self, name: str, *, size: int = 1 << 20) -> Iterator[bytes]:
+        """A file of any size, piece by piece."""
+        with self.explained(name), self.system.open(self._path(name), "rb") as file:
+            while piece := file.read(size):
+                yield piece
+
+    def names(self, folder: str = "") -> list[str]:
+        """What lies directly in a folder, hidden things too; nothing if there is no such folder."""
+        with self.explained(folder):
+            self.system.invalidate_cache()
+            path = self._path(folder)
+            if not self.system.isdir(path):
+                return []
+            return sorted(entry.rstrip("/").rpartition("/")[2] for entry in self.system.ls(path, detail=False))
+
+    def remove(self, folder: str) -> None:
+        """A folder and all in it. That it is gone already is fine."""
+        with self.explained(folder):
+            if self.directory is not None:
+                shutil.rmtree(self.directory / folder, ignore_errors=True)
+            elif self.system.exists(self._path(folder)):
+                self.system.rm(self._path(folder), recursive=True)
+
+    def put(self, file: Path, name: str) -> None:
+        """Copy a local file to its place, where there is no rename."""
+        with self.explained(name):
+            self.system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+            self.system.put_file(str(file), self._path(name))
+
+    def write(self, name: str, content: bytes) -> None:
+        """A whole small file, where there is no appending."""
+        with self.explained(name):
+            self.system.makedirs(self.root, exist_ok=True)
+            self.system.pipe_file(self._path(name), content)
+
+    @contextmanager
+    def locked(self, what: str, *, wait: float = LOCK_WAIT, say: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Alone with `what` of this store. Waits for others, and says so; a dead process holds nothing."""
+        name = f".{what}.lock"
+        give_up = time.monotonic() + wait
+        told = False
+        while (release := self._try_lock(name)) is None:
+            if time.monotonic() > give_up:
+                raise VersionError(
+                    f"{self.shown(name)}: held by {self._holder(name)} for more than {wait:.0f} s; if that process has "
+                    "ended, delete this file"
+                )
+            if say is not None and not told:
+                say(f"waiting for {self._holder(name)}")
+                told = True
+            time.sleep(0.05 if self.directory is not None else 0.5)  # each look is a request
+        try:
+            yield
+        finally:
+            release()
+
+    def _try_lock(self, name: str) -> Callable[[], None] | None:
+        if self.directory is not None:
+            return self._lock_file(self.directory, name)
+        lock = ObjectLock(self, name)
+        return lock.release if lock.acquire() else None
+
+    def _lock_file(self, directory: Path, name: str) -> Callable[[], None] | None:
+        with self.explained(name):
+            directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        with suppress(OSError):  # who holds it is told to whoever waits, where there is room for it
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder_record(), 0)
+        return lambda: os.close(descriptor)
+
+    def _holder(self, name: str) -> str:
+        return ObjectLock(self, name).holder()
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}" if name else self.root
+
+    @contextmanager
+    def explained(self, name: str) -> Iterator[None]:
+        """Trouble with a file becomes a VersionError that names it."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise VersionError(f"{self.shown(name)}: not there") from error
+        except (OSError, NotImplementedError) as error:
+            raise VersionError(f"{self.shown(name)}: {self._scrubbed(error)}") from error
+        except Exception as error:
+            if is_client_error(error):
+                raise VersionError(f"{self.shown(name)}: {self._scrubbed(error)}") from error
+            raise
+
+    def _scrubbed(self, error: Exception) -> str:
+        text = f"{type(error).__name__}: {error}"
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def open_store(url: str | Path, *, options: Mapping[str, str] | None = None, must_exist: bool = False) -> Store:
+    """A store by path or URL. `options` are fsspec's; secrets in them as ${env:NAME}."""
+    text = str(url)
+    if "://" not in text and "::" not in text:
+        path = Path(text).expanduser().absolute()
+        store = Store(text, fsspec.filesystem("file"), path.as_posix(), path)
+    else:
+        store = _remote(text, options or {})
+    if must_exist and not store.exists():
+        raise VersionError(f"{text}: there is no such store; `clickline publish RUN --to {text}` makes one")
+    if store.directory is not None and store.directory.exists() and not store.directory.is_dir():
+        raise VersionError(f"{text}: a file, not a directory; versions are kept in a directory or at a URL")
+    return store
+
+
+def _remote(url: str, options: Mapping[str, str]) -> Store:
+    protocol = url.partition("://")[0].rpartition("::")[2]
+    resolved = {} if protocol in ("file", "local") else {key: resolve(value) for key, value in options.items()}
+    secrets = tuple(value for key, value in resolved.items() if value and value != options[key])
+    try:
+        system, root = fsspec.core.url_to_fs(url, **resolved)
+    except ImportError as error:
+        raise VersionError(f"{url}: needs a package that is not installed: {error}") from error
+    except OSError as error:
+        raise VersionError(f"{url}: {NO_LIBHDFS if protocol == 'hdfs' else error}") from error
+    except ValueError as error:
+        raise VersionError(f"{url}: {error}; known: {', '.join(_KNOWN)}, and others of fsspec") from error
+    local = Path(root) if protocol in ("file", "local") else None
+    return Store(url, system, root.rstrip("/"), local, secrets)
+
+
+def _protocols(system: Any) -> set[str]:
+    return {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)

@@ -1,0 +1,207 @@
+"""Files of versions that lie in a store elsewhere, copied to this machine once for all processes that read them.
+
+    <cache>/<store>/v0000000012/embedding.dict     a whole file; it gets this name when it is complete and checked
+    <cache>/<store>.fetch                          locked by the process that downloads; the others wait for it
+    <cache>/<store>.use                            locked, shared, by every process that opens a version
+
+Locks belong to the kernel, so a process that is killed holds none; what it left of a file is overwritten by the next
+download. A file is compared with its SHA-256 whenever it is opened, and is fetched again if it is damaged. Versions
+that nobody opens any more are removed when another one has been opened; what is mapped stays readable without its file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from clickline.errors import VersionError
+from clickline.files.atomic import replace_file
+from clickline.files.digests import file_sha256
+from clickline.files.leftovers import scratch_directory
+from clickline.versions.donefile import Entry, directory_of, manifest_of
+from clickline.versions.file_copy import fetch_checked
+from clickline.versions.manifest import LIMIT, Manifest, checked_manifest, read_manifest
+from clickline.versions.store import Store
+
+DIRECTORY = "CLICKLINE_CACHE"
+"""Environment variable: where the cache lies."""
+SCRATCH = "clickline-versions-"
+"""How temporary directories begin to which files are copied for one process."""
+FORGET_AFTER = 30 * 86400.0
+"""Seconds after which the files of a store are removed that nobody has opened."""
+_PART = ".part"
+
+
+class VersionFiles(Protocol):
+    """Files of a store's versions, on this machine and checked."""
+
+    def manifest(self, entry: Entry) -> Manifest: ...
+
+    def path(self, manifest: Manifest, file: str) -> Path: ...
+
+
+class ScratchFiles:
+    """Of a directory, the files themselves; else copies that live as long as the `with` block."""
+
+    def __init__(self, store: Store, scratch: Path) -> None:
+        self._store, self._scratch = store, scratch
+
+    @classmethod
+    @contextmanager
+    def of(cls, store: Store) -> Iterator[ScratchFiles]:
+        with scratch_directory(SCRATCH) as scratch:
+            yield cls(store, scratch)
+
+    def manifest(self, entry: Entry) -> Manifest:
+        return read_manifest(self._store, entry)
+
+    def path(self, manifest: Manifest, file: str) -> Path:
+        name, facts = f"{directory_of(manifest.version)}/{file}", manifest.files[file]
+        return fetch_checked(self._store, name, self._scratch / name, size=facts.bytes, sha256=facts.sha256)
+
+
+class VersionCache:
+    """The copies of one store's files that all processes of this machine and user share."""
+
+    def __init__(self, store: Store, root: Path) -> None:
+        self._store, self._root = store, root
+        self._name = hashlib.sha256(store.url.encode()).hexdigest()[:32]  # a URL may hold a password
+        self.directory = root / self._name
+
+    @classmethod
+    def of(cls, store: Store) -> VersionCache | None:
+        """None for a store whose files are at hand: a directory, or memory of this process."""
+        if store.directory is not None or store.url.startswith("memory:"):
+            return None
+        return cls(store, cache_directory())
+
+    @contextmanager
+    def opening(self, versions: Iterable[int]) -> Iterator[VersionFiles]:
+        """While this lasts nothing is removed. Afterwards, if all went well, versions that are not named are."""
+        with self._locked("use", fcntl.LOCK_SH):
+            os.utime(self._root / f"{self._name}.use")
+            yield self
+        self._clean({directory_of(version) for version in versions})
+
+    def manifest(self, entry: Entry) -> Manifest:
+        path = self.directory / manifest_of(entry.version)
+        where = self._store.shown(manifest_of(entry.version))
+        with suppress(OSError, VersionError):
+            return checked_manifest(_read_small(path), entry, where=where)
+        with self._locked("fetch", fcntl.LOCK_EX):
+            with suppress(OSError, VersionError):  # another process was faster
+                return checked_manifest(_read_small(path), entry, where=where)
+            content = self._store.read(manifest_of(entry.version), limit=LIMIT)
+            manifest = checked_manifest(content, entry, where=where)
+            with self._written(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                replace_file(path, content, synced=False)
+            return manifest
+
+    def path(self, manifest: Manifest, file: str) -> Path:
+        facts = manifest.files[file]
+        name = f"{directory_of(manifest.version)}/{file}"
+        path = self.directory / name
+        if _is_whole(path, facts.bytes, facts.sha256):
+            return path
+        with self._locked("fetch", fcntl.LOCK_EX):
+            if _is_whole(path, facts.bytes, facts.sha256):
+                return path
+            part = self.directory / _PART  # of the one who holds the lock; what a killed process left is overwritten
+            part.unlink(missing_ok=True)
+            fetch_checked(self._store, name, part, size=facts.bytes, sha256=facts.sha256)
+            with self._written(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                part.replace(path)
+            return path
+
+    def _clean(self, needed: set[str]) -> None:
+        """Unless somebody is opening a version, who will clean up in turn."""
+        with suppress(BlockingIOError), self._locked("use", fcntl.LOCK_EX | fcntl.LOCK_NB):
+            for folder in self.directory.glob("v*"):
+                if folder.name not in needed:
+                    shutil.rmtree(folder, ignore_errors=True)
+        for lock in self._root.glob("*.use"):
+            with suppress(OSError):
+                if time.time() - lock.stat().st_mtime > FORGET_AFTER:
+                    _forget(lock)
+
+    @contextmanager
+    def _locked(self, kind: str, how: int) -> Iterator[None]:
+        with self._written(self._root):
+            self.directory.mkdir(parents=True, exist_ok=True)
+            descriptor = _lock_file(self._root / f"{self._name}.{kind}")
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _written(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise VersionError(
+                f"{path}: cannot be written: {error.strerror or error}; {DIRECTORY} names another directory for copies "
+                f"of {self._store.url}"
+            ) from error
+
+
+def cache_directory() -> Path:
+    """Where copies lie: CLICKLINE_CACHE, else the user's cache directory, else a directory for temporary files."""
+    if named := os.environ.get(DIRECTORY):
+        return _private(Path(named).expanduser().absolute())
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (raises without a home)
+    try:
+        return _private(Path(home) / "clickline" / "versions")
+    except VersionError:  # as in a container without a home
+        return _private(Path(tempfile.gettempdir()) / f"clickline-cache-{os.getuid()}")
+
+
+def _private(path: Path) -> Path:
+    """Make a directory that only this user can write: what lies there is served."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = path.stat()
+    except OSError as error:
+        raise VersionError(f"{path}: cannot be made: {error.strerror}; {DIRECTORY} names another directory") from error
+    if facts.st_uid != os.getuid() or facts.st_mode & 0o022 or path.is_symlink():
+        raise VersionError(
+            f"{path}: others can write there; {DIRECTORY} names another directory for copies of versions"
+        )
+    return path
+
+
+def _forget(lock: Path) -> None:
+    """Remove the files of a store that nobody opens. Raises BlockingIOError if somebody does."""
+    descriptor = _lock_file(lock)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _is_whole(path: Path, size: int, sha256: str) -> bool:
+    try:
+        return path.stat().st_size == size and file_sha256(path) == sha256
+    except OSError:
+        return False
+
+
+def _read_small(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LIMIT + 1)
