@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from clickline.config import Job
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.data.synthetic import write_criteo
 from clickline.launch.local_cube import LocalCube
 from clickline.publish.publisher import Settings, publish

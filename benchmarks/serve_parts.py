@@ -24,7 +24,7 @@ import numpy as np
 
 from clickline.config import Job
 from clickline.launch.local_processes import free_ports
-from clickline.launch.training import train_job
+from clickline.launch.training_run import train_job
 from clickline.publish.publisher import Settings, publish
 from clickline.versions.store import open_store
 from datasets import Rows

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import yaml
 
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from cube_readers import BatchReader, Known
 from version_stores import VersionStore, keys_from
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clickline.errors import ModelError as ModelError
     from clickline.errors import PeerError as PeerError
     from clickline.errors import VersionError as VersionError
-    from clickline.launch.training import train_job as train_job
+    from clickline.launch.training_run import train_job as train_job
     from clickline.models.base import Model as Model
     from clickline.serve.requests import RequestError as RequestError
 
@@ -38,7 +38,7 @@ _EXPORTS = {
     "Model": "clickline.models.base",
     "Reader": "clickline.data.sources.custom_reader",
     "RowError": "clickline.data.sources.custom_reader",
-    "train_job": "clickline.launch.training",
+    "train_job": "clickline.launch.training_run",
     "Client": "clickline.client.client",
     "AsyncClient": "clickline.client.async_client",
     "Prediction": "clickline.client.payloads",

@@ -8,11 +8,11 @@ import numpy as np
 
 from clickline import _native
 from clickline.collective.owned_tables import shares
-from clickline.collective.rank_pieces import empty_batch, full_batches
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.train.monitoring.piece_progress import PieceProgress, Turn
+from clickline.train.piece_share import empty_batch, full_batches
 from clickline.train.sparse_tables import owned_buckets
 
 

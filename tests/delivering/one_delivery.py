@@ -10,7 +10,7 @@ import numpy as np
 
 from clickline.cube.agent.agent import AgentPlace
 from clickline.cube.agent.agent_process import AgentProcess
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.cube.server.cube_process import CubePlace, CubeProcess
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Replica

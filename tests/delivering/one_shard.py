@@ -9,7 +9,7 @@ import httpx
 
 from clickline.cube.agent.agent import AgentPlace
 from clickline.cube.agent.agent_process import AgentProcess
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.cube.server.cube_process import CubePlace, CubeProcess
 from clickline.cube.transfer.builder import Build, build
 from clickline.cube.transfer.version_source import PublishedSource

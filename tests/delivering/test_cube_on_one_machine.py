@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.launch.local_cube import LocalCube
 from version_stores import VersionStore, keys_from, rows_of
 

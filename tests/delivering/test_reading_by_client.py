@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from one_shard import NAME, TOKEN, OneShard
 
-from clickline.cube.client import ALL_FAILED, NO_SUCH_KEY, OK, UNKNOWN, Cube
+from clickline.cube.cube_client import ALL_FAILED, NO_SUCH_KEY, OK, UNKNOWN, Cube
 from clickline.errors import JobError
 from processes import ENVIRONMENT, run
 from version_stores import VersionStore, keys_from, rows_of

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from clickline.cli import app
 from clickline.config import Job
-from clickline.launch import training
+from clickline.launch import training_run
 from clickline.processes import child
 
 ENDPOINTS = "10.0.0.1:6170,10.0.0.2:6170"
@@ -27,7 +27,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
         found.append((job, dict(os.environ)))
         return SimpleNamespace(rows=0, seconds=0.0, steps=0, test={}, checkpoint=Path("c"))
 
-    monkeypatch.setattr(training, "train_job", train_job)
+    monkeypatch.setattr(training_run, "train_job", train_job)
     monkeypatch.setattr(os, "environ", dict(os.environ))  # what the verb adds is gone with the test
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         os.environ.pop(name, None)

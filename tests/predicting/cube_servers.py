@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clickline import _native
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.versions import donefile
 from clickline.versions.chain import opened
 from clickline.versions.store import Store

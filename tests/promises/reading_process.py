@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clickline.cube.client import Cube, Found
+from clickline.cube.cube_client import Cube, Found
 from cube_readers import BatchReader, Keys, Known
 from version_stores import keys_from
 

@@ -10,7 +10,7 @@ import pytest
 from unpinned import Unpinned
 
 from clickline import _native
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from cube_readers import Known, judge
 from version_stores import VersionStore, keys_from, rows_of
 

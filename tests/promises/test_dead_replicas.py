@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from cube_processes import NAME, TOKEN, CubeProcesses, Reader, eventually
 from version_stores import keys_from
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.client import Cube, Found
+from clickline.cube.cube_client import Cube, Found
 
 
 class Unpinned:

@@ -12,10 +12,11 @@ import torch
 
 from clickline.errors import ModelError, VersionError
 from clickline.models.base import Model
-from clickline.publish.onnx_export import export, parameters
+from clickline.publish.onnx_export import export
 from clickline.train.learner import Learner
 from clickline.train.weight_average import Average
 from clickline.versions.network import Network
+from clickline.versions.network_parameters import parameters
 from zoo_data import EVERY_MODEL, random_inputs, small
 
 

@@ -12,7 +12,7 @@ from trainings import Training
 
 from clickline.config import Job
 from clickline.data.dataset import Dataset
-from clickline.launch.training import train_job
+from clickline.launch.training_run import train_job
 from clickline.progress import Silent
 from clickline.publish.parity import Published
 from clickline.publish.publisher import Settings, publish

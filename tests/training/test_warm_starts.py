@@ -13,7 +13,7 @@ from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.launch.training import train_job
+from clickline.launch.training_run import train_job
 from clickline.publish.checkpoint_source import open_trained
 from clickline.publish.publisher import Settings, publish
 from clickline.train.checkpoints import checkpoint_files

@@ -10,7 +10,7 @@ import pytest
 from clickline.config import Job
 from clickline.errors import DataError
 from clickline.launch.run_log import run_log
-from clickline.launch.training import train_job
+from clickline.launch.training_run import train_job
 from clickline.processes.logs import stamp_of
 from processes import run, small_settings, write_job
 

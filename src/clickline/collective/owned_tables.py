@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.collective.exchange import Exchange, Integers
+from clickline.collective.rank_exchange import Exchange, Integers
 from clickline.train.sparse import Floats, Gradient, merged
 from clickline.train.sparse_tables import cuts_by_owner
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clickline.collective.exchange import Exchange
+from clickline.collective.rank_exchange import Exchange
 from clickline.train.evaluation.evaluation import Predictions
 from clickline.train.monitoring.journal import Interval
 

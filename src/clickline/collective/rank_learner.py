@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clickline.collective.exchange import Exchange
 from clickline.collective.group import Group
 from clickline.collective.owned_tables import OwnedTable
+from clickline.collective.rank_exchange import Exchange
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema

@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 
-from clickline.collective.exchange import Exchange
 from clickline.collective.group import Group
+from clickline.collective.rank_exchange import Exchange
 from clickline.collective.rank_figures import collected, gathered, without_rows
 from clickline.collective.rank_learner import RankLearner
-from clickline.collective.rank_pieces import Share
 from clickline.config import Job
 from clickline.data.leasing.pieces import shortage
 from clickline.data.schema import Schema
@@ -33,6 +32,7 @@ from clickline.train.interrupts import Interrupts
 from clickline.train.monitoring.journal import Interval, Journal
 from clickline.train.monitoring.piece_progress import PieceProgress
 from clickline.train.monitoring.run_status import own_process
+from clickline.train.piece_share import Share
 from clickline.train.run import EVALUATION_BATCH, Run
 from clickline.train.sparse_tables import owned_buckets
 

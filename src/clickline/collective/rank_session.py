@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from clickline.collective.exchange import Exchange
 from clickline.collective.group import Group, join
 from clickline.collective.rank import Place
+from clickline.collective.rank_exchange import Exchange
 from clickline.collective.rank_learner import RankLearner
 from clickline.collective.rank_metrics import RankMetrics
 from clickline.collective.rank_run import RankRun

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickline.cube.client import FOUND, OK, Cube
+from clickline.cube.cube_client import FOUND, OK, Cube
 
 PERCENTILES = (50, 80, 90, 99, 99.9)
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import onnx
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clickline.data.embeddings import Embedding
 from clickline.data.schema import Schema
-from clickline.errors import ModelError, VersionError
+from clickline.errors import ModelError
 from clickline.models.base import Model
 from clickline.train.learner import Learner
 from clickline.versions.network import OUTPUT
+from clickline.versions.network_parameters import parse_network
 
 OPSET = 18
 BATCH = "batch"
@@ -73,12 +73,6 @@ def outputs_of(schema: Schema) -> dict[str, dict[str, Any]]:
     return {OUTPUT: {"dtype": "float32", "shape": [BATCH, len(labels)], "labels": labels}}
 
 
-def parameters(content: bytes) -> dict[str, NDArray[Any]]:
-    """The numbers inside a network, by name."""
-    graph = _parsed(content).graph
-    return {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-
-
 def _source_of(one: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:
     facts: dict[str, Any] = {"table": one.table, "slots": list(one.slots)}
     if one.sequence_length:
@@ -116,7 +110,7 @@ def _exported(model: Model) -> bytes:
     _strip(proto)
     _rename(proto.graph, {**{name: f"inside.{name}" for name in names}, **feeds})
     content: bytes = proto.SerializeToString(deterministic=True)
-    onnx.checker.check_model(_parsed(content), full_check=True)
+    onnx.checker.check_model(parse_network(content), full_check=True)
     return content
 
 
@@ -145,13 +139,6 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 _rename(inner, names)
-
-
-def _parsed(content: bytes) -> Any:
-    try:
-        return onnx.load_model_from_string(content)
-    except Exception as error:
-        raise VersionError(f"not an ONNX file: {error}") from error
 
 
 @contextmanager

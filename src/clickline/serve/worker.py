@@ -31,7 +31,7 @@ from clickline.serve.http.auth import Guard
 from clickline.serve.http.connection import Connection
 from clickline.serve.http.connection_table import Front, Timing
 from clickline.serve.http.grpc_relay import Relays
-from clickline.serve.http.handlers import Service
+from clickline.serve.http.route_handlers import Service
 from clickline.serve.metrics.counters import Counts
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 
 import torch
 
-from clickline.collective.rank_pieces import Alone, Share
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.dataset import Dataset
@@ -37,6 +36,7 @@ from clickline.train.monitoring.epoch_progress import EpochProgress
 from clickline.train.monitoring.journal import Interval, Journal
 from clickline.train.monitoring.piece_progress import PieceProgress, progress_in
 from clickline.train.monitoring.run_status import Saved, own_process
+from clickline.train.piece_share import Alone, Share
 from clickline.train.sparse_tables import BUCKETS
 
 EVALUATION_BATCH = 4096

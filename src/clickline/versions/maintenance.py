@@ -11,11 +11,11 @@ import numpy as np
 from clickline import _native
 from clickline.errors import VersionError
 from clickline.files.leftovers import scratch_directory
-from clickline.publish.onnx_export import parameters
 from clickline.versions import donefile
 from clickline.versions.chain import Chain, opened
 from clickline.versions.donefile import Donefile, directory_of, manifest_of
 from clickline.versions.manifest import MANIFEST, Manifest, read_manifest
+from clickline.versions.network_parameters import parameters
 from clickline.versions.store import WRITING, Store
 
 _DIRECTORY = re.compile(r"v(\d{10})")

@@ -83,7 +83,7 @@ class Training:
 def train(job: Job, *, fresh: bool, watcher: Watcher) -> Training:
     """Train, or go on training, or find that all is done."""
     from clickline.errors import CheckpointError
-    from clickline.launch.training import train_job
+    from clickline.launch.training_run import train_job
     from clickline.train.checkpoints import checkpoint_files
     from clickline.train.checkpoints.resume import check_same_job
 

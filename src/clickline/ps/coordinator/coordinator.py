@@ -23,7 +23,7 @@ from clickline.ps.coordinator.handlers import Desk
 from clickline.ps.coordinator.model_evaluation import Examining
 from clickline.ps.coordinator.pserver_admin import Orders
 from clickline.ps.coordinator.record import Standing, StandingFile
-from clickline.ps.coordinator.status import status_of
+from clickline.ps.coordinator.status_report import status_of
 from clickline.ps.coordinator.supervision import RolledBack
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.early_stopping import early_stop_message, enough, stopped_early

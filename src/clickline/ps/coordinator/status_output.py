@@ -11,7 +11,7 @@ from clickline.files.atomic import replace_json
 from clickline.progress import Watcher
 from clickline.ps.coordinator.failures import Deaths
 from clickline.ps.coordinator.state import log
-from clickline.ps.coordinator.status import status_of
+from clickline.ps.coordinator.status_report import status_of
 from clickline.train.evaluation.metric_lines import training_line
 from clickline.train.monitoring.epoch_progress import EpochProgress
 

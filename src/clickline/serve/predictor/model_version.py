@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.data.batch import Batch
 from clickline.errors import VersionError
 from clickline.serve.metrics.counters import series

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from clickline.config.loading.suggestions import suggestion
-from clickline.cube.client import Cube
+from clickline.cube.cube_client import Cube
 from clickline.errors import JobError
 from clickline.serve.metrics.counters import series
 from clickline.serve.metrics.request_series import RequestSeries, series_of

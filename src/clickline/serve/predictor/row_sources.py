@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.client import MISSING, OK, UNKNOWN, Cube, Found
+from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, Found
 from clickline.errors import PeerError
 from clickline.serve.metrics.counters import series
 from clickline.serve.predictor.input_builder import Floats, RowSource

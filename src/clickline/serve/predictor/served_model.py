@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from clickline.cube.client import ALL_FAILED, Cube
+from clickline.cube.cube_client import ALL_FAILED, Cube
 from clickline.errors import ClicklineError, PeerError, VersionError
 from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, Loaded, ReadTally
 from clickline.serve.predictor.row_sources import Failure, VersionGoneError

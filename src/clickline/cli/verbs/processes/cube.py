@@ -90,7 +90,7 @@ def get(
 
     Example: clickline cube get embedding 12 34 --name ctr --servers 'tcp:10.0.0.1:8027;tcp:10.0.0.2:8027'
     """
-    from clickline.cube.client import FOUND, OK
+    from clickline.cube.cube_client import FOUND, OK
     from clickline.errors import PeerError
 
     with _connected(servers, name) as cube:
@@ -189,7 +189,7 @@ def rollback(
 
 
 def _connected(servers: str, name: str, **options: Any) -> Any:
-    from clickline.cube.client import Cube
+    from clickline.cube.cube_client import Cube
     from clickline.launch.environment import read_token
     from clickline.net.addresses import addresses_of
 

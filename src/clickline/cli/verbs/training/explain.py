@@ -26,7 +26,7 @@ def explain(
     """
     from rich.table import Table
 
-    from clickline.config.explain import rows
+    from clickline.config.explanation import rows
     from clickline.config.loading.reader import read_job
 
     loaded = read_job(job, overrides=overrides or ())

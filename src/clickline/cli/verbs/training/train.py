@@ -44,7 +44,7 @@ def train(
     if draft.loaded.job.way == "collective":
         os.environ.update(torch_environment(os.environ))
     # After the environment, which PyTorch may read when imported.
-    from clickline.launch.training import train_job
+    from clickline.launch.training_run import train_job
     from clickline.processes.child import launched
     from clickline.processes.logs import set_up
     from clickline.progress import Silent, watcher_for
