@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 
-from clickline.cube.agent.agent import AgentPlace
+from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.cube_client import Cube
-from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.transfer.builder import Build, build
 from clickline.cube.transfer.version_source import PublishedSource
 from clickline.fileserver.file_server import FileServer
@@ -38,12 +38,12 @@ class OneShard:
         self.files = FileServer(self.builds)
         self.files.__enter__()
         self.cube = self._cube()
-        self.agent = AgentProcess(AgentPlace(deploy=self.deploy, token=TOKEN, cube=self.cube.native.address))
+        self.agent = AgentProcess(AgentOptions(deploy=self.deploy, token=TOKEN, cube=self.cube.native.address))
         self.http = httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {TOKEN.decode()}"}, timeout=20)
 
     def _cube(self) -> CubeProcess:
         address = f"unix:{self.directory}/c.sock"
-        return CubeProcess(CubePlace(name=NAME, directory=self.deploy, token=TOKEN, address=address, **self._options))
+        return CubeProcess(CubeOptions(name=NAME, directory=self.deploy, token=TOKEN, address=address, **self._options))
 
     def restart_cube(self) -> None:
         self.cube.close()

@@ -56,7 +56,7 @@ def test_an_agent_whose_download_finds_no_room_on_the_way(
         disk.fill(leave=300_000)
         answer = shard.command("download", version)
         assert answer["success"] == "255" and "No space left on device" in answer["message"]
-        assert shard.cube.shelf.disk.complete() == []
+        assert shard.cube.versions.disk.complete() == []
         disk.make_room()
         shard.deliver(version)
         read(shard, version)

@@ -54,7 +54,7 @@ def test_agent_commands(shard: OneShard, asked: dict[str, Any]) -> None:
 @given(asked=st.dictionaries(st.sampled_from(["keys", "table", "version_required"]), ANYTHING))
 def test_seeks(shard: OneShard, asked: dict[str, Any]) -> None:
     try:
-        found = seek(shard.cube.shelf.view, asked, Tally(shard.cube))
+        found = seek(shard.cube.versions.view, asked, Tally(shard.cube))
     except ValueError:
         return
     assert len(found["values"]) == len(asked["keys"])

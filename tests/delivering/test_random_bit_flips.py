@@ -40,7 +40,7 @@ def in_the_store(delivery: OneDelivery, draw: random.Random, served: int) -> Bit
     eventually(
         lambda: transfer.problem or delivery.serves(version) or transfer._looked > first, what=f"an answer to {flip}"
     )
-    delivery.check_rows(delivery.cube.shelf.view.version if delivery.cube else served)
+    delivery.check_rows(delivery.cube.versions.view.version if delivery.cube else served)
     flip.undo()
     delivery.await_served(version)
     return flip

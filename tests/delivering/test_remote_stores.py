@@ -7,7 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from clickline.compat.cube.product_source import EitherSource
+from clickline.compat.cube.product_source import DonefileSource
 from clickline.cube.transfer.builder import build
 from clickline.errors import VersionError
 from version_stores import VersionStore, keys_from
@@ -19,8 +19,8 @@ def test_a_version_elsewhere(store: VersionStore, tmp_path: Path) -> None:
     remote = f"memory://delivering-{tmp_path.name}"
     system, root = fsspec.core.url_to_fs(remote)
     system.put(str(store.path), root, recursive=True)
-    here = EitherSource(str(store.path), table="d")
-    there = EitherSource(remote, table="d")
+    here = DonefileSource(str(store.path), table="d")
+    there = DonefileSource(remote, table="d")
     assert there.stamp() is None
     assert [one.version for one in there.chain()] == [1, version]
     for step in there.chain():

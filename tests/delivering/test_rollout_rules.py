@@ -10,9 +10,9 @@ from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.product_source import chain_of
 from clickline.cube.transfer.instance import Instance, Replica
 from clickline.cube.transfer.ledger import Deployment, Ledger
-from clickline.cube.transfer.rollout_rule import Answer, judge
+from clickline.cube.transfer.rollout_rule import Decision, judge
 from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
-from clickline.cube.transfer.version_source import Step
+from clickline.cube.transfer.version_source import ChainLink
 from clickline.errors import JobError, VersionError
 
 NOW = 1000.0
@@ -30,34 +30,34 @@ def answer(*instances: Instance, refusals_count: bool = False):
 
 
 def test_all_have_made_it() -> None:
-    assert answer(instance(0, 0, loaded=True), instance(1, 0, loaded=True)).answer is Answer.GO
+    assert answer(instance(0, 0, loaded=True), instance(1, 0, loaded=True)).decision is Decision.GO
 
 
 def test_the_slow_are_waited_for() -> None:
     verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=False))
-    assert (verdict.answer, verdict.behind) == (Answer.WAIT, ("0_1",))
+    assert (verdict.decision, verdict.behind) == (Decision.WAIT, ("0_1",))
 
 
-@pytest.mark.parametrize(("since", "expected"), [(NOW - 4.9, Answer.WAIT), (NOW - 5.0, Answer.GO)])
-def test_the_dead_are_waited_for_so_long(since: float, expected: Answer) -> None:
+@pytest.mark.parametrize(("since", "expected"), [(NOW - 4.9, Decision.WAIT), (NOW - 5.0, Decision.GO)])
+def test_the_dead_are_waited_for_so_long(since: float, expected: Decision) -> None:
     dead = instance(0, 1, loaded=False, trouble=since, dead=True)
-    assert answer(instance(0, 0, loaded=True), dead).answer is expected
+    assert answer(instance(0, 0, loaded=True), dead).decision is expected
 
 
 def test_a_shard_without_any_is_waited_for_for_ever() -> None:
     dead = instance(1, 0, loaded=False, trouble=0.0, dead=True)
     verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=True), dead)
-    assert (verdict.answer, verdict.bare) == (Answer.WAIT, (1,))
+    assert (verdict.decision, verdict.bare) == (Decision.WAIT, (1,))
 
 
 def test_a_refused_switch_is_not_done_without() -> None:
     refusing = instance(0, 1, loaded=False, trouble=0.0, dead=False)
-    assert answer(instance(0, 0, loaded=True), refusing).answer is Answer.GO
-    assert answer(instance(0, 0, loaded=True), refusing, refusals_count=True).answer is Answer.WAIT
+    assert answer(instance(0, 0, loaded=True), refusing).decision is Decision.GO
+    assert answer(instance(0, 0, loaded=True), refusing, refusals_count=True).decision is Decision.WAIT
 
 
-def step(version: int, parent: int | None = None, base: int | None = None) -> Step:
-    return Step(version, parent, base or version, str(version), str(base or version), f"/in/{version}", "0" * 64)
+def step(version: int, parent: int | None = None, base: int | None = None) -> ChainLink:
+    return ChainLink(version, parent, base or version, str(version), str(base or version), f"/in/{version}", "0" * 64)
 
 
 def test_what_is_remembered_comes_back(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from fuzz_services import NAME, TOKEN
 from clickline import _native
 from clickline.compat.cube import cube_donefiles as older
 from clickline.compat.cube.cube_conf import read_cube_conf
-from clickline.compat.cube.product_source import EitherSource, chain_of
+from clickline.compat.cube.product_source import DonefileSource, chain_of
 from clickline.cube.agent import agent
-from clickline.cube.agent.agent import Agent, AgentPlace
-from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.agent.agent import Agent, AgentOptions
+from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
 from clickline.cube.transfer.builder import find_build, meta_of
 from clickline.cube.transfer.instance import Replica
@@ -138,7 +138,7 @@ class Readers:
         plan = TransferPlan(
             name=NAME, replicas=replicas, output=self._directory / "builds", scratch=self._directory / "transfer"
         )
-        source = EitherSource(str(self._directory / "nothing"), table=NAME)
+        source = DonefileSource(str(self._directory / "nothing"), table=NAME)
         try:
             transfer = Transfer(plan, source, token=TOKEN, url=str)
         except VersionError:
@@ -146,7 +146,7 @@ class Readers:
         telling = Telling(transfer, wget_port=0)
         _sendable([telling.info(), telling.scaler(0), [telling.version(one) for one in transfer.ledger.past]])
         _sendable([json.loads(meta) for meta in transfer.ledger.metas.values()])
-        transfer._set_goals()
+        transfer._set_desired()
         transfer._roll()
         assert transfer._next_number() > 0
         return True
@@ -154,20 +154,20 @@ class Readers:
     def cube_state(self, data: bytes) -> bool:
         self._file("cube/state.json", data)
         try:
-            shelf = Shelf(self._directory / "cube", _Nobody(), name=NAME, shard=0, shards=1)
+            versions = LoadedVersions(self._directory / "cube", _Nobody(), name=NAME, shard=0, shards=1)
         except VersionError:
             return False
-        shelf.restore(may_serve=lambda: True)
-        version, number = shelf.noted
+        versions.restore(may_serve=lambda: True)
+        version, number = versions.noted
         assert 0 <= version < 2**64 and 0 <= number < 2**64
-        assert all(isinstance(peer, str) for peer in shelf.peers)
+        assert all(isinstance(peer, str) for peer in versions.peers)
         return True
 
     def download_state(self, data: bytes) -> bool:
         self._file("agent/data/1/download.json", data)
         self._file(f"agent/data/1/{part_name(NAME, 0)}", b"0123456789")
-        place = AgentPlace(deploy=self._directory / "agent", token=TOKEN)
-        code, message, _ = _agent(place).run({"command": "check", "dict_name": NAME, "version": 1, "depend": 1})
+        options = AgentOptions(deploy=self._directory / "agent", token=TOKEN)
+        code, message, _ = _agent(options).run({"command": "check", "dict_name": NAME, "version": 1, "depend": 1})
         assert isinstance(message, str)
         return code == "0" or "which cube server?" in message
 
@@ -187,7 +187,7 @@ class Readers:
         return bool(found)
 
 
-def _agent(place: AgentPlace) -> Agent:
+def _agent(place: AgentOptions) -> Agent:
     """Without the client for downloads, which takes long to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "web_client", lambda: None)

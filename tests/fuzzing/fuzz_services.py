@@ -13,17 +13,17 @@ from fuzz_asgi import ask
 from starlette.types import ASGIApp
 
 from clickline import _native
-from clickline.compat.cube.product_source import EitherSource
-from clickline.cube.agent.agent import Agent, AgentPlace
+from clickline.compat.cube.product_source import DonefileSource
+from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.agent.agent_process import agent_app
-from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.server.gateway import gateway
-from clickline.cube.transfer.builder import RowFile, Rows, build
+from clickline.cube.transfer.builder import RowFile, VersionInput, build
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_api import transfer_app
-from clickline.cube.transfer.version_source import Step
+from clickline.cube.transfer.version_source import ChainLink
 from clickline.files.digests import file_sha256
 from clickline.fileserver.file_server import FileServer
 from clickline.net.web_server import Guard
@@ -55,11 +55,11 @@ class World:
         assert self._seen() == self._before, "something outside has changed"
 
 
-def rows(directory: Path) -> Rows:
+def rows(directory: Path) -> VersionInput:
     keys = np.arange(1, 50, dtype=np.uint64)
     path = directory / "embedding.dict"
     _native.write_dictionary(str(path), keys, np.ones((49, 8), np.uint8), dtype=0, dim=0)
-    return Rows(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, file_sha256(path))]})
+    return VersionInput(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, file_sha256(path))]})
 
 
 @contextmanager
@@ -84,14 +84,14 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
         deploy = inside / "deploy"
         (deploy / "data" / "1").mkdir(parents=True)
         (deploy / "data" / "1" / tar.name).write_bytes(tar.read_bytes())
-        place = CubePlace(NAME, deploy, TOKEN, address=f"unix:{directory}/inside/c", http_port=None)
-        cube = CubeProcess(place)
+        options = CubeOptions(NAME, deploy, TOKEN, address=f"unix:{directory}/inside/c", http_port=None)
+        cube = CubeProcess(options)
         stack.callback(cube.close)
         cube.load(1)
         cube.switch(1)
         apps["control"] = gateway(cube, guard=guard)
 
-        agent = Agent(AgentPlace(deploy=deploy, token=TOKEN, cube=cube.native.address))
+        agent = Agent(AgentOptions(deploy=deploy, token=TOKEN, cube=cube.native.address))
         stack.callback(agent.close)
         agent._client.close()
         agent._client = httpx.Client(transport=httpx.MockTransport(lambda request: _network(request, tar.read_bytes())))
@@ -103,9 +103,9 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
             output=inside / "output",
             scratch=inside / "scratch",
         )
-        source = EitherSource(str(inside / "nothing"), table=NAME)
+        source = DonefileSource(str(inside / "nothing"), table=NAME)
         transfer = Transfer(plan, source, token=TOKEN, url=lambda name: f"http://127.0.0.1:1/output/{name}")
-        step = Step(version=1, parent=None, base=1, id="1", key="1", input="x", digest="digest")
+        step = ChainLink(version=1, parent=None, base=1, id="1", key="1", input="x", digest="digest")
         transfer.ledger.current = Deployment([step], phase="Finished", number=1)
         transfer.ledger.end(transfer.ledger.current)
         builds = FileServer(inside / "output")

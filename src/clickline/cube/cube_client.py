@@ -30,7 +30,7 @@ OK, NO_SUCH_KEY, SOME_FAILED, ALL_FAILED = 0, -1, -2, -3
 
 
 @dataclass(frozen=True)
-class Found:
+class CubeAnswer:
     """A batch's answer."""
 
     version: int
@@ -88,13 +88,13 @@ class Cube:
             return cls(_client(hosts, conf.dict_name, token, conf.timeout / 1000 or timeout, hedged, conf.retry))
         return cls(_client([list(replicas) for replicas in shards], name, token, timeout, hedge, retries))
 
-    def get(self, table: str, keys: ArrayLike, *, version: int | None = None) -> Found:
+    def get(self, table: str, keys: ArrayLike, *, version: int | None = None) -> CubeAnswer:
         """Rows of the keys, in their order. Raises only for a wrong request: what could not be asked is in the code."""
         got = self._native.get(table, np.ascontiguousarray(keys, dtype=np.uint64), version)
         offsets = got.offsets if got.row_bytes == 0 and got.dtype == 0 else None
-        return Found(got.version, got.code, got.status, got.values, offsets, got.dtype, got.dim, list(got.errors))
+        return CubeAnswer(got.version, got.code, got.status, got.values, offsets, got.dtype, got.dim, list(got.errors))
 
-    async def get_async(self, table: str, keys: ArrayLike, *, version: int | None = None) -> Found:
+    async def get_async(self, table: str, keys: ArrayLike, *, version: int | None = None) -> CubeAnswer:
         """The same without blocking the event loop."""
         return await asyncio.to_thread(self.get, table, keys, version=version)
 

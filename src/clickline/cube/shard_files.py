@@ -2,7 +2,7 @@
 
 Nothing is unpacked: servers map the dictionaries where they lie in the tar, whose members begin at multiples of 512
 bytes. Compaction makes the same as a directory, without the tar. Beware: a tar comes over the network. Only plain files
-with the names that shard.json tells are looked at, and places are checked against the size of the file.
+with the names that shard.json tells are looked at, and spans are checked against the size of the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FILE_KEYS = {"version": int, "base": int, "shard": int, "shards": int, "name": 
 
 
 @dataclass(frozen=True)
-class Place:
+class FileSpan:
     """A dictionary, alone or inside another file."""
 
     path: Path
@@ -49,7 +49,7 @@ class Shard:
 
     path: Path
     facts: dict[str, Any]
-    tables: dict[str, Place]
+    tables: dict[str, FileSpan]
 
     @property
     def version(self) -> int:
@@ -111,13 +111,13 @@ def _read_directory(path: Path) -> Shard:
     tables = {}
     for name in facts["tables"]:
         file = path / f"{name}.dict"
-        tables[name] = Place(file, 0, file.stat().st_size)
+        tables[name] = FileSpan(file, 0, file.stat().st_size)
     return Shard(path, facts, tables)
 
 
 def _read_tar(path: Path) -> Shard:
     size = path.stat().st_size
-    places: dict[str, Place] = {}
+    spans: dict[str, FileSpan] = {}
     facts: dict[str, Any] | None = None
     with tarfile.open(path, mode="r:", tarinfo=_PlainFile) as tar:
         for count, member in enumerate(tar):
@@ -129,13 +129,13 @@ def _read_tar(path: Path) -> Shard:
                     raise ValueError(f"{FACTS} is too large")
                 facts = _checked(content.read())
             else:
-                places[member.name] = Place(path, member.offset_data, member.size)
+                spans[member.name] = FileSpan(path, member.offset_data, member.size)
     if facts is None:
         raise ValueError(f"{FACTS} is missing")
-    missing = [name for name in facts["tables"] if f"{name}.dict" not in places]
+    missing = [name for name in facts["tables"] if f"{name}.dict" not in spans]
     if missing:
         raise ValueError(f"table {missing[0]!r} has no dictionary in it")
-    return Shard(path, facts, {name: places[f"{name}.dict"] for name in facts["tables"]})
+    return Shard(path, facts, {name: spans[f"{name}.dict"] for name in facts["tables"]})
 
 
 def _checked(content: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 
-from clickline.cube.server.cube_process import ALIVE, Commands
+from clickline.cube.server.cube_process import ALIVE, CubeCommands
 from clickline.errors import PeerError
 
 PATIENCE = 5.0
@@ -20,7 +20,7 @@ class WireProbe:
 
     def __init__(self, address: str, *, name: str, token: bytes) -> None:
         self._address = address
-        self._commands = Commands(address, name=name, token=token, patience=0.0, deadline=PATIENCE)
+        self._commands = CubeCommands(address, name=name, token=token, patience=0.0, deadline=PATIENCE)
 
     def answers(self) -> bool:
         return self._is_greeted() and self._is_answered()
@@ -30,14 +30,14 @@ class WireProbe:
 
     def _is_greeted(self) -> bool:
         """Whatever comes is a greeting: a HELLO, a refusal, or the end of the connection."""
-        kind, _, place = self._address.partition(":")
-        host, _, port = place.rpartition(":")
+        kind, _, target = self._address.partition(":")
+        host, _, port = target.rpartition(":")
         try:
             if kind == "unix":
                 connection = socket.socket(socket.AF_UNIX)
                 connection.settimeout(PATIENCE)
                 with connection:
-                    connection.connect(place)
+                    connection.connect(target)
                     connection.recv(1)
             else:
                 with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as connection:

@@ -29,7 +29,7 @@ from clickline.fileserver.file_metrics import FileMetrics
 from clickline.fileserver.file_response import FileResponse, describing
 from clickline.fileserver.listing import as_html, as_json
 from clickline.fileserver.ranges import NoSuchRange, range_applies, unchanged, wanted
-from clickline.fileserver.served_directory import NotServed, OpenFile, Root
+from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDirectory
 from clickline.fileserver.uploads import Upload, UploadRefused, clean
 from clickline.net.http_connections import HttpLimits
 from clickline.net.http_server import LARGEST_HEADERS, HttpServer
@@ -63,7 +63,7 @@ class FileServer(HttpServer):
         super().__init__(listen=listen, limits=limits)
         if token is not None and len(token) < _SHORTEST_TOKEN:
             raise JobError(f"The token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`.")
-        self.root = Root(root)
+        self.root = ServedDirectory(root)
         self._token, self._limit, self._most_uploads = token, upload_limit, most_uploads
         self._idle, self._checksum_wait = upload_idle, checksum_wait
         self._digests = Digests()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from clickline.fileserver.served_directory import Entry
+from clickline.fileserver.served_directory import DirectoryEntry
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -20,7 +20,7 @@ _PAGE = """\
 """
 
 
-def as_json(path: str, entries: Sequence[Entry]) -> dict[str, Any]:
+def as_json(path: str, entries: Sequence[DirectoryEntry]) -> dict[str, Any]:
     """`path` is as asked for, without the slash before it."""
     return {
         "path": "/" + path,
@@ -33,13 +33,13 @@ def as_json(path: str, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def as_html(path: str, entries: Sequence[Entry]) -> str:
+def as_html(path: str, entries: Sequence[DirectoryEntry]) -> str:
     """Links are relative, so that they are right wherever the server is mounted."""
     up = '<tr><td><a href="../">../</a></td><td></td><td></td></tr>\n' if path.strip("/") else ""
     return _PAGE.format(title=html.escape("/" + path), rows=up + "".join(map(_row, entries)))
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: DirectoryEntry) -> str:
     name = entry.name + ("/" if entry.is_directory else "")
     when = datetime.fromtimestamp(int(entry.modified), UTC).strftime("%Y-%m-%d %H:%M:%S")
     size = "" if entry.is_directory else f"{entry.size:,}"

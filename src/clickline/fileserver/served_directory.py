@@ -22,7 +22,7 @@ class NotServed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One line of a listing."""
 
     name: str
@@ -53,7 +53,7 @@ class OpenFile:
         os.close(self.descriptor)
 
 
-class Root:
+class ServedDirectory:
     """The directory that is served."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -99,7 +99,7 @@ class Root:
             raise NotServed
         return OpenFile(place, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """What a directory holds: directories first, each by name."""
         place = self.locate(path)
         try:
@@ -109,7 +109,7 @@ class Root:
             raise NotServed from None
         return sorted(found, key=lambda entry: (not entry.is_directory, entry.name))
 
-    def _entry(self, item: os.DirEntry[str]) -> Iterator[Entry]:
+    def _entry(self, item: os.DirEntry[str]) -> Iterator[DirectoryEntry]:
         if item.name.startswith(".") or not _is_text(item.name):
             return
         try:
@@ -120,7 +120,7 @@ class Root:
             return
         if stat.S_ISDIR(facts.st_mode) or stat.S_ISREG(facts.st_mode):
             is_directory = stat.S_ISDIR(facts.st_mode)
-            yield Entry(item.name, is_directory, 0 if is_directory else facts.st_size, facts.st_mtime)
+            yield DirectoryEntry(item.name, is_directory, 0 if is_directory else facts.st_size, facts.st_mtime)
 
 
 def _is_text(name: str) -> bool:

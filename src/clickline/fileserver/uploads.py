@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clickline.files.atomic import sync_directory
-from clickline.fileserver.served_directory import NotServed, OpenFile, Root
+from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDirectory
 
 _PREFIX = ".upload-"
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class UploadRefused(Exception):
 class Upload:
     """One file under way: write, then finish, or drop."""
 
-    def __init__(self, root: Root, path: str, *, limit: int) -> None:
+    def __init__(self, root: ServedDirectory, path: str, *, limit: int) -> None:
         self._target, self._limit = _target(root, path), limit
         self._temporary = self._target.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         self._file: BinaryIO | None = self._temporary.open("x+b")
@@ -80,7 +80,7 @@ class Upload:
             self._file = None
 
 
-def clean(root: Root) -> int:
+def clean(root: ServedDirectory) -> int:
     """Remove what uploads of a dead process left; gives how many."""
     removed = 0
     for directory, _, names in os.walk(root.path):
@@ -93,7 +93,7 @@ def clean(root: Root) -> int:
     return removed
 
 
-def _target(root: Root, path: str) -> Path:
+def _target(root: ServedDirectory, path: str) -> Path:
     try:
         parts = root.parts(path)
     except NotServed:

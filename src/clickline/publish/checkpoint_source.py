@@ -28,7 +28,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class Trained:
+class CheckpointSource:
     """A trained model, ready to be published."""
 
     learner: Learner
@@ -64,7 +64,7 @@ class Trained:
         }
 
 
-def open_trained(source: Path, *, threads: int | None = None) -> Trained:
+def open_checkpoint_source(source: Path, *, threads: int | None = None) -> CheckpointSource:
     """Load what a path means. Every file is checked against the checkpoint's manifest."""
     for attempt in range(1, _TRIES + 1):
         checkpoint = find_checkpoint(source)
@@ -77,7 +77,7 @@ def open_trained(source: Path, *, threads: int | None = None) -> Trained:
     raise AssertionError("unreachable")
 
 
-def _opened(checkpoint: Checkpoint, *, threads: int | None) -> Trained:
+def _opened(checkpoint: Checkpoint, *, threads: int | None) -> CheckpointSource:
     try:
         job = job_of(checkpoint)
         schema = Schema.from_dict(checkpoint.manifest["schema"])
@@ -89,4 +89,4 @@ def _opened(checkpoint: Checkpoint, *, threads: int | None) -> Trained:
     tensors = checkpoint_files.load(checkpoint, tables=learner.sparse.tables)
     learner.restore(tensors, step=checkpoint.step, weights_only=True)
     watermark = int(tensors["tick"]) if schema.time and "tick" in tensors else None
-    return Trained(learner, checkpoint, watermark)
+    return CheckpointSource(learner, checkpoint, watermark)

@@ -1,8 +1,8 @@
 """The dense network of a model as ONNX: what goes in by name, probabilities out.
 
 The network is the model's own `forward`, traced once with the weights that evaluation uses (their average, if the job
-keeps one), so nothing is written twice. Rows are no part of it: whoever runs it looks them up, pools them as the schema
-says, and feeds them under the names that the model declared (networks.py runs it, and needs no PyTorch).
+keeps one), so nothing is written twice. Rows are not part of it: whoever runs it looks them up, pools them as the
+schema says, and feeds them under the names that the model declared (versions/network.py runs it, without PyTorch).
 """
 
 from __future__ import annotations

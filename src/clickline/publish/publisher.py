@@ -23,10 +23,10 @@ from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
 from clickline.files.leftovers import scratch_directory
 from clickline.progress import Silent, Watcher
-from clickline.publish.checkpoint_source import Trained, open_trained
+from clickline.publish.checkpoint_source import CheckpointSource, open_checkpoint_source
 from clickline.publish.onnx_export import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
-from clickline.publish.row_files import LONGEST, Rows, table_file, tables_of, write_rows
+from clickline.publish.row_files import LONGEST, WrittenRows, table_file, tables_of, write_rows
 from clickline.publish.sample_rows import draw, paths_of, unread_columns
 from clickline.train.run_files.run_directory import find_checkpoint
 from clickline.versions import donefile
@@ -48,7 +48,7 @@ class Settings:
     """auto: a delta if it fits its parent and is worth it, else a base."""
     dtype: Dtype = "fp32"
     sample: tuple[str, ...] = ()
-    """Data of which the kept sample is taken; else the job's test, validation or training data."""
+    """Data of which the golden sample is taken; else the job's test, validation or training data."""
     sample_rows: int = ROWS
     max_auc_drop: float = 0.001
     """Of rows shorter than 32 bits."""
@@ -63,7 +63,7 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
         with store.locked("publishing", say=watcher.say), ExitStack() as stack:
             done = donefile.read(store)
             clean(store, done)
-            trained = open_trained(source)
+            trained = open_checkpoint_source(source)
             _say_which(trained, source, watcher)
             parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
             with _aside(store, done.last + 1) as aside:
@@ -75,7 +75,7 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
     return manifest
 
 
-def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
+def _say_which(trained: CheckpointSource, source: Path, watcher: Watcher) -> None:
     """Tell whoever named a run that it is not its newest checkpoint that is published."""
     path, step = trained.checkpoint.path, trained.checkpoint.step
     if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
@@ -85,7 +85,7 @@ def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
 
 
 def _parent(
-    trained: Trained, store: Store, done: Donefile, settings: Settings, *, stack: ExitStack, watcher: Watcher
+    trained: CheckpointSource, store: Store, done: Donefile, settings: Settings, *, stack: ExitStack, watcher: Watcher
 ) -> Chain | None:
     """The chain that a delta would lie on; None for a base."""
     if settings.kind == "base":
@@ -126,7 +126,7 @@ def _aside(store: Store, version: int) -> Iterator[Path]:
 
 
 def _write(
-    trained: Trained, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
+    trained: CheckpointSource, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
 ) -> Manifest:
     """All files of a version, checked; nothing of it is visible yet."""
     learner = trained.learner
@@ -176,16 +176,16 @@ def _write(
 
 
 def _check_parity(
-    trained: Trained,
+    trained: CheckpointSource,
     aside: Path,
-    rows: Rows,
+    rows: WrittenRows,
     network: bytes,
     settings: Settings,
     *,
     parent: Chain | None,
     watcher: Watcher,
 ) -> Parity:
-    """Predict the kept sample from what was just written, and write the sample."""
+    """Predict the golden sample from what was just written, and write the sample."""
     learner = trained.learner
     under = parent.layers if parent is not None and rows.kind == "delta" else {}
     layers = {
@@ -232,7 +232,7 @@ def _check_parity(
     return parity
 
 
-def _unread(trained: Trained, settings: Settings, *, parent: Chain | None) -> list[str]:
+def _unread(trained: CheckpointSource, settings: Settings, *, parent: Chain | None) -> list[str]:
     """By the data of the sample; what is known already if that cannot be read."""
     try:
         paths = list(settings.sample) or paths_of(trained.job)

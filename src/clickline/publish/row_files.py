@@ -26,7 +26,7 @@ _FULL = ".full"
 
 
 @dataclass(frozen=True)
-class Rows:
+class WrittenRows:
     """What was written into a version's directory."""
 
     kind: str
@@ -53,7 +53,7 @@ def write_rows(
     parent: Chain | None,
     or_base: bool,
     progress: Callable[[float, str], None],
-) -> Rows:
+) -> WrittenRows:
     """Write all tables. With `or_base`, a delta that would be about as large as a base becomes one."""
     tables = learner.sparse.tables
     threads = learner.sparse.threads
@@ -89,7 +89,7 @@ def write_rows(
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    return Rows("base" if is_base else "delta", facts)
+    return WrittenRows("base" if is_base else "delta", facts)
 
 
 @contextmanager

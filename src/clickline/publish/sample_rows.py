@@ -1,4 +1,4 @@
-"""Where a kept sample comes from: rows of a job's data. Whoever only reads a sample needs none of this."""
+"""Where a golden sample comes from: rows of a job's data. Whoever only reads a sample needs none of this."""
 
 from __future__ import annotations
 

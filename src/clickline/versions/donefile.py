@@ -32,7 +32,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DonefileEntry:
     """A version, as its line tells."""
 
     version: int
@@ -49,14 +49,14 @@ class Entry:
 class Donefile:
     """All that whole lines say."""
 
-    entries: dict[int, Entry]
+    entries: dict[int, DonefileEntry]
     """Versions that were not removed, by number, oldest first."""
     serving: int | None
     """The version to serve; None while there is none."""
     last: int
     """The highest number that was ever used; 0 at the start."""
 
-    def entry(self, version: int, *, where: str) -> Entry:
+    def entry(self, version: int, *, where: str) -> DonefileEntry:
         """A version, or an error that lists those there are."""
         if version not in self.entries:
             numbers = list(self.entries)
@@ -64,7 +64,7 @@ class Donefile:
             raise VersionError(f"{where}: no version {version}; there are: {'… ' if len(numbers) > 20 else ''}{listed}")
         return self.entries[version]
 
-    def chain(self, version: int, *, where: str) -> list[Entry]:
+    def chain(self, version: int, *, where: str) -> list[DonefileEntry]:
         """What a reader needs for a version: its base, then the deltas in order. A gap is an error that names it."""
         found = [self.entry(version, where=where)]
         while found[0].parent is not None:
@@ -95,7 +95,7 @@ def serving(store: Store) -> int | None:
 
 def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
     """What a donefile says. A half-written last line is left out; any other that cannot be understood is an error."""
-    entries: dict[int, Entry] = {}
+    entries: dict[int, DonefileEntry] = {}
     serving: int | None = None
     last = 0
     for number, line in enumerate(io.BytesIO(content), 1):
@@ -121,10 +121,10 @@ def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
     return Donefile(entries, serving, last)
 
 
-def append_version(store: Store, *, version: int, kind: str, parent: int | None, sha256: str) -> Entry:
+def append_version(store: Store, *, version: int, kind: str, parent: int | None, sha256: str) -> DonefileEntry:
     """Make a version visible. Its directory is complete by now."""
-    entry = Entry(version, kind, parent, manifest_of(version), sha256, round(time.time(), 3))
-    _append(store, {name: getattr(entry, name) for name in Entry.__slots__})
+    entry = DonefileEntry(version, kind, parent, manifest_of(version), sha256, round(time.time(), 3))
+    _append(store, {name: getattr(entry, name) for name in DonefileEntry.__slots__})
     return entry
 
 
@@ -206,7 +206,7 @@ def _decoded(line: bytes, at: str) -> dict[str, Any]:
     return facts
 
 
-def _entry(facts: dict[str, Any], at: str) -> Entry:
+def _entry(facts: dict[str, Any], at: str) -> DonefileEntry:
     version, kind, parent = facts["version"], facts.get("kind"), facts.get("parent")
     if not _is_number(version):
         raise VersionError(f"{at}: version {version!r}; a number from 1 to {HIGHEST} was expected")
@@ -221,10 +221,10 @@ def _entry(facts: dict[str, Any], at: str) -> Entry:
         raise VersionError(f"{at}: sha256 {sha256!r}; 64 hexadecimal digits were expected")
     if isinstance(when, bool) or not isinstance(when, int | float) or not 0 <= when < 1e12:
         raise VersionError(f"{at}: time {when!r}; seconds since 1970 were expected")
-    return Entry(version, kind, parent, facts["manifest"], sha256, float(when))
+    return DonefileEntry(version, kind, parent, facts["manifest"], sha256, float(when))
 
 
-def _listed(version: Any, entries: dict[int, Entry], at: str) -> int:
+def _listed(version: Any, entries: dict[int, DonefileEntry], at: str) -> int:
     if not _is_number(version) or version not in entries:
         raise VersionError(f"{at}: names version {version!r}, which is not in the lines before it")
     return int(version)

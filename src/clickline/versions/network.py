@@ -1,6 +1,6 @@
 """A published network, run: what goes in by name, probabilities out, without PyTorch and without the model's code.
 
-Rows are no part of a network: whoever runs it looks them up, pools them as the schema says, and feeds them under the
+Rows are not part of a network: whoever runs it looks them up, pools them as the schema says, and feeds them under the
 names that the manifest gives. Beware: an input of a network has no default; every name of `Network.inputs` must be fed.
 """
 

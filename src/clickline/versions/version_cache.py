@@ -26,7 +26,7 @@ from clickline.errors import VersionError
 from clickline.files.atomic import replace_file
 from clickline.files.digests import file_sha256
 from clickline.files.leftovers import scratch_directory
-from clickline.versions.donefile import Entry, directory_of, manifest_of
+from clickline.versions.donefile import DonefileEntry, directory_of, manifest_of
 from clickline.versions.file_copy import fetch_checked
 from clickline.versions.manifest import LIMIT, Manifest, checked_manifest, read_manifest
 from clickline.versions.store import Store
@@ -43,7 +43,7 @@ _PART = ".part"
 class VersionFiles(Protocol):
     """Files of a store's versions, on this machine and checked."""
 
-    def manifest(self, entry: Entry) -> Manifest: ...
+    def manifest(self, entry: DonefileEntry) -> Manifest: ...
 
     def path(self, manifest: Manifest, file: str) -> Path: ...
 
@@ -60,7 +60,7 @@ class ScratchFiles:
         with scratch_directory(SCRATCH) as scratch:
             yield cls(store, scratch)
 
-    def manifest(self, entry: Entry) -> Manifest:
+    def manifest(self, entry: DonefileEntry) -> Manifest:
         return read_manifest(self._store, entry)
 
     def path(self, manifest: Manifest, file: str) -> Path:
@@ -91,7 +91,7 @@ class VersionCache:
             yield self
         self._clean({directory_of(version) for version in versions})
 
-    def manifest(self, entry: Entry) -> Manifest:
+    def manifest(self, entry: DonefileEntry) -> Manifest:
         path = self.directory / manifest_of(entry.version)
         where = self._store.shown(manifest_of(entry.version))
         with suppress(OSError, VersionError):

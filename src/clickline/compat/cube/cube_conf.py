@@ -19,14 +19,14 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-class Address(_Strict):
+class ConfAddress(_Strict):
     """{"ip", "port"}: one server."""
 
     ip: Annotated[str, StringConstraints(min_length=1)]
     port: Annotated[int, Field(ge=1, le=65535)]
 
 
-class AddressList(_Strict):
+class ConfAddressList(_Strict):
     """{"ipport_list": "list://a:1,b:2"}: the replicas of one shard."""
 
     ipport_list: Annotated[str, StringConstraints(pattern=r"^list://[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*$")]
@@ -44,12 +44,12 @@ class CubeDictionary(_Strict):
     """Milliseconds until another replica is asked too; 0 or less: never."""
     type: Literal["ipport", "ipport_list", "ipport_parallel"]
     load_balancer: str = "rr"
-    nodes: list[Address | AddressList] = []
+    nodes: list[ConfAddress | ConfAddressList] = []
 
     @model_validator(mode="after")
     def _nodes_are_those_of_the_type(self) -> Self:
-        wanted = AddressList if self.type == "ipport_list" else Address
-        form = '{"ipport_list": "list://HOST:PORT,…"}' if wanted is AddressList else '{"ip": …, "port": …}'
+        wanted = ConfAddressList if self.type == "ipport_list" else ConfAddress
+        form = '{"ipport_list": "list://HOST:PORT,…"}' if wanted is ConfAddressList else '{"ip": …, "port": …}'
         needed = 1 if self.type == "ipport_parallel" else self.shard
         if not all(isinstance(node, wanted) for node in self.nodes):
             raise ValueError(f"such that its nodes are {form}, since its type is {self.type}")
@@ -90,7 +90,7 @@ def parse_cube_conf(text: str, *, source: str = "cube.conf") -> list[CubeDiction
     return found
 
 
-def _hosts(node: Address | AddressList) -> list[str]:
-    if isinstance(node, Address):
+def _hosts(node: ConfAddress | ConfAddressList) -> list[str]:
+    if isinstance(node, ConfAddress):
         return [f"[{node.ip}]:{node.port}" if ":" in node.ip else f"{node.ip}:{node.port}"]
     return node.ipport_list.removeprefix("list://").split(",")

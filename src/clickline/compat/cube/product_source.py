@@ -20,8 +20,8 @@ from clickline.compat.cube import cube_donefiles
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.locations import fetch_directory, is_web, join, read_bytes
 from clickline.compat.cube.sequence_files import read_all
-from clickline.cube.transfer.builder import RowFile, Rows
-from clickline.cube.transfer.version_source import PublishedSource, Source, Step
+from clickline.cube.transfer.builder import RowFile, VersionInput
+from clickline.cube.transfer.version_source import ChainLink, PublishedSource, VersionSource
 from clickline.errors import DataError, VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE
@@ -30,7 +30,7 @@ from clickline.versions.store import open_store
 _FILES = ("base.txt", "patch.txt")
 
 
-class OlderSource:
+class ProductSource:
     """Follows the older donefiles of a directory, local or not."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
@@ -41,7 +41,7 @@ class OlderSource:
     def stamp(self) -> Hashable:
         return stamp_of(self._address, _FILES)
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         try:
             bases = cube_donefiles.read(self._address, "base")
             patches = [] if self._bases_only else cube_donefiles.read(self._address, "patch")
@@ -50,76 +50,76 @@ class OlderSource:
         found = chain_of(bases, patches)
         if version is None:
             return found
-        numbers = [step.version for step in found]
+        numbers = [link.version for link in found]
         if version not in numbers:
             listed = ", ".join(map(str, numbers)) or "none"
             raise VersionError(f"{self._address}: no version {version} of the last base; there are: {listed}")
         return found[: numbers.index(version) + 1]
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
-        folder = scratch / step.id
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
+        folder = scratch / link.id
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            fetch_directory(step.input, folder / "input")
+            fetch_directory(link.input, folder / "input")
             keys, offsets, content = _last_of_each(*read_all(folder / "input"))
             keys, offsets, content, empty = _without_empty(keys, offsets, content)
             path = folder / f"{self._table}.dict"
             sizes = np.diff(offsets)
             if not len(keys):  # it only deletes, or is empty: what it lies on says what its rows would be
-                width = self._width_of_base(step, scratch=scratch)
+                width = self._width_of_base(link, scratch=scratch)
             else:
                 width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
-            if step.parent is None:
-                self._row_bytes = {step.version: width}
+            if link.parent is None:
+                self._row_bytes = {link.version: width}
             values = content.reshape(len(keys), width) if width else (offsets, content)
-            deleted = None if step.parent is None else empty
+            deleted = None if link.parent is None else empty
             _native.write_dictionary(str(path), keys, values, dtype=0, dim=0, deleted=deleted)
         except (DataError, ValueError, RuntimeError) as error:
-            raise VersionError(f"{step.input}: {error}") from None
+            raise VersionError(f"{link.input}: {error}") from None
         file = RowFile(path, path.stat().st_size, file_sha256(path))
-        return Rows(step.version, step.parent, step.base, step.digest, {self._table: [file]})
+        return VersionInput(link.version, link.parent, link.base, link.digest, {self._table: [file]})
 
-    def _width_of_base(self, step: Step, *, scratch: Path) -> int:
+    def _width_of_base(self, link: ChainLink, *, scratch: Path) -> int:
         """Bytes of a row of the base. Read again after a restart, for what a patch without rows cannot tell."""
-        if step.parent is None:
+        if link.parent is None:
             return 0
-        if step.base not in self._row_bytes:
-            base = next(one for one in self.chain() if one.version == step.base)
+        if link.base not in self._row_bytes:
+            base = next(one for one in self.chain() if one.version == link.base)
             self.rows(base, scratch=scratch / "base")
             shutil.rmtree(scratch / "base", ignore_errors=True)
-        return self._row_bytes[step.base]
+        return self._row_bytes[link.base]
 
 
-class EitherSource:
+class DonefileSource:
     """Whichever kind of donefile is there; ours, if both are."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
-        self._found: Source | None = None
+        self._found: VersionSource | None = None
 
     def stamp(self) -> Hashable:
         return stamp_of(self._address, (DONEFILE, *_FILES))
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         found = self._source()
         return [] if found is None else found.chain(version)
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         found = self._source()
         if found is None:
             raise VersionError(f"{self._address}: the donefile is gone")
-        return found.rows(step, scratch=scratch)
+        return found.rows(link, scratch=scratch)
 
-    def _source(self) -> Source | None:
+    def _source(self) -> VersionSource | None:
         if self._found is None:
             if read_bytes(join(self._address, DONEFILE), limit=1 << 26) is not None:
                 self._found = PublishedSource(open_store(self._address), bases_only=self._bases_only)
             elif any(read_bytes(join(self._address, name), limit=1 << 26) is not None for name in _FILES):
-                self._found = OlderSource(self._address, table=self._table, bases_only=self._bases_only)
+                self._found = ProductSource(self._address, table=self._table, bases_only=self._bases_only)
         return self._found
 
 
-def chain_of(bases: list[Product], patches: list[Product]) -> list[Step]:
+def chain_of(bases: list[Product], patches: list[Product]) -> list[ChainLink]:
     """The last base and its patches in order: each is a delta on the one before."""
     if not bases:
         return []
@@ -146,9 +146,9 @@ def stamp_of(address: str, names: tuple[str, ...]) -> Hashable:
     return tuple(found)
 
 
-def _step(product: Product, *, parent: int | None) -> Step:
+def _step(product: Product, *, parent: int | None) -> ChainLink:
     line = f"{product.kind} {product.id} {product.key} {product.input}"
-    return Step(
+    return ChainLink(
         version=product.id,
         parent=parent,
         base=product.key,

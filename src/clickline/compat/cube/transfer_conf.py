@@ -22,7 +22,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class Transfer(BaseModel):
+class ConfTransfer(BaseModel):
     """The section [default]."""
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +40,7 @@ class Transfer(BaseModel):
     transfer_address: Text
 
 
-class Instance(BaseModel):
+class ConfInstance(BaseModel):
     """One replica of one shard: its agent, and the server that the agent drives."""
 
     model_config = ConfigDict(frozen=True)
@@ -57,8 +57,8 @@ class TransferConf(BaseModel):
     """The whole file."""
 
     model_config = ConfigDict(frozen=True)
-    default: Transfer
-    instances: list[Instance]
+    default: ConfTransfer
+    instances: list[ConfInstance]
     """By shard, then by copy."""
 
 
@@ -71,7 +71,7 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
     if "default" not in sections:
         raise JobError(f"{source}: the section [default] is missing.")
     try:
-        default = Transfer.model_validate(sections["default"])
+        default = ConfTransfer.model_validate(sections["default"])
     except ValidationError as error:
         raise explained(error, source, prefix="[default] ") from None
     places = sections.get("cube_agent", {})
@@ -86,7 +86,7 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
     return TransferConf(default=default, instances=[_instance(places, *each, source) for each in known])
 
 
-def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Instance:
+def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> ConfInstance:
     agent, cube = f"agent{shard}_{copy}", f"cube{shard}_{copy}"
     agent_host, agent_port = _host_and_port(places[agent], agent, places[agent], "IP:PORT", source)
     address, _, path = places[cube].partition("/")
@@ -94,7 +94,7 @@ def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Ins
     if not address.endswith(":") or not path:
         raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'.")
     cube_host, cube_port = _host_and_port(address[:-1], cube, places[cube], expected, source)
-    return Instance(
+    return ConfInstance(
         shard=shard,
         copy_number=copy,
         agent_host=agent_host,

@@ -21,8 +21,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from clickline.cube.agent.download import DamagedFileError, Expected, Limits, download, same_file, web_client
-from clickline.cube.server.cube_process import Commands
+from clickline.cube.agent.download import (
+    DamagedFileError,
+    DownloadLimits,
+    ExpectedHashes,
+    download,
+    same_file,
+    web_client,
+)
+from clickline.cube.server.cube_process import CubeCommands
 from clickline.cube.server.disk import DOWNLOADING, downloaded_version
 from clickline.cube.shard_files import deployed_name, part_name, read_shard
 from clickline.errors import ClicklineError, PeerError, VersionError
@@ -44,7 +51,7 @@ _DEADLINES = {"base": 3600.0, "delta": 900.0}
 
 
 @dataclass(frozen=True)
-class AgentPlace:
+class AgentOptions:
     """Where an agent is, and whom it serves."""
 
     deploy: Path
@@ -84,8 +91,8 @@ class Work:
 class Agent:
     """Does one command after the other, each to its end, whoever waits for it."""
 
-    def __init__(self, place: AgentPlace) -> None:
-        self.place = place
+    def __init__(self, options: AgentOptions) -> None:
+        self.options = options
         self._doing: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
         self._client = web_client()
@@ -154,7 +161,7 @@ class Agent:
             shutil.rmtree(work.directory)  # of another build, or damaged since
         self._remove_leftovers(work)
         mode = "base" if work.base == work.version else "delta"
-        limits = Limits(rate=self.place.rate, largest=self.place.largest, seconds=_DEADLINES[mode])
+        limits = DownloadLimits(rate=self.options.rate, largest=self.options.largest, seconds=_DEADLINES[mode])
         with being_written(work.directory.with_name(f"{DOWNLOADING}{work.directory.name}")) as aside:
             part = aside / f"{work.file.name}.part"
             facts = download(self._client, source, part, expected=expected, limits=limits)
@@ -190,7 +197,7 @@ class Agent:
             raise VersionError(f"version {work.version} is not downloaded")
         if not _SHA256.fullmatch(str(noted.get("sha256"))):
             raise VersionError(f"{work.directory / DOWNLOADED}: damaged: it tells no SHA-256")
-        if not same_file(work.file, Expected(sha256=noted["sha256"])):
+        if not same_file(work.file, ExpectedHashes(sha256=noted["sha256"])):
             raise VersionError(f"{work.file}: damaged: its SHA-256 is not {noted['sha256']}")
         found = self.cube_status(work.name)
         return {
@@ -215,7 +222,7 @@ class Agent:
 
     def _remove_leftovers(self, work: Work | None = None) -> None:
         """Downloads that nobody will take up: those of versions before this one; at the start, all but the newest."""
-        deploy = self.place.deploy
+        deploy = self.options.deploy
         folders = [deploy / "data", *deploy.glob("*/data")] if work is None else [work.directory.parent]
         for folder in folders:
             there = {path: downloaded_version(path) for path in folder.glob(f"{DOWNLOADING}*")}
@@ -234,22 +241,22 @@ class Agent:
         name, shard = asked.get("dict_name"), _decimal(asked.get("shard_seq", 0))
         if not isinstance(name, str) or not SAFE_NAME.fullmatch(name) or shard is None:
             raise VersionError(f"{INVALID}: dict_name {name!r:.80}, shard_seq {asked.get('shard_seq')!r:.80}")
-        given = str(asked.get("deploy_path") or self.place.deploy)[: _LONGEST_PATH + 1]
-        allowed = self.place.deploy.resolve()
+        given = str(asked.get("deploy_path") or self.options.deploy)[: _LONGEST_PATH + 1]
+        allowed = self.options.deploy.resolve()
         try:
             deploy = Path(given).resolve()
         except (ValueError, OSError, RuntimeError):
             raise VersionError(f"{INVALID}: deploy_path {given!r:.200} is no path") from None
         if len(given) > _LONGEST_PATH or not deploy.is_relative_to(allowed):
-            raise VersionError(f"{INVALID}: deploy_path {given!r:.200} is outside of {self.place.deploy}")
+            raise VersionError(f"{INVALID}: deploy_path {given!r:.200} is outside of {self.options.deploy}")
         version, base = (number for number in numbers if number is not None)
         return Work(command, name, shard, version, base, deploy, asked)
 
-    def _expected(self, source: str, work: Work) -> Expected:
+    def _expected(self, source: str, work: Work) -> ExpectedHashes:
         """From the command, else from what lies beside the file: build.json, and the older .md5."""
         sha256 = str(work.asked.get("sha256", ""))
         if sha256:
-            return Expected(sha256=sha256.lower())
+            return ExpectedHashes(sha256=sha256.lower())
         told = self._beside(f"{source.rpartition('/')[0]}/build.json")
         try:
             sha256 = str(json.loads(told)["files"][source.rpartition("/")[2]]["sha256"]) if told else ""
@@ -258,7 +265,7 @@ class Agent:
         md5 = self._beside(f"{source}.md5").split()
         if sha256 and not _SHA256.fullmatch(sha256.lower()):
             raise VersionError(f"{source}: its SHA-256 must be 64 hexadecimal digits, not {sha256!r:.80}")
-        return Expected(sha256=sha256.lower(), md5=md5[0].decode("ascii", "replace").lower() if md5 else "")
+        return ExpectedHashes(sha256=sha256.lower(), md5=md5[0].decode("ascii", "replace").lower() if md5 else "")
 
     def _beside(self, url: str) -> bytes:
         try:
@@ -283,14 +290,14 @@ class Agent:
             if facts[key] != value:
                 raise VersionError(f"{work.asked.get('source')}: {key} {facts[key]!r}, {value!r} was expected")
 
-    def _server(self, name: str, asked: dict[str, Any], *, patience: float = 5.0) -> Commands:
+    def _server(self, name: str, asked: dict[str, Any], *, patience: float = 5.0) -> CubeCommands:
         port = _decimal(asked.get("port"))
         if port is not None and port > 65535:
             raise VersionError(f"{INVALID}: port {port}")
-        address = self.place.cube or (f"tcp:127.0.0.1:{port}" if port else "")
+        address = self.options.cube or (f"tcp:127.0.0.1:{port}" if port else "")
         if not address:
             raise VersionError("which cube server? Start the agent with --cube, or name its port")
-        return Commands(address, name=name, token=self.place.token, patience=patience)
+        return CubeCommands(address, name=name, token=self.options.token, patience=patience)
 
 
 def _decimal(value: Any) -> int | None:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from clickline.cube.agent.agent import INVALID, SAFE_NAME, Agent, AgentPlace
+from clickline.cube.agent.agent import INVALID, SAFE_NAME, Agent, AgentOptions
 from clickline.errors import ClicklineError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
@@ -71,18 +71,18 @@ def agent_app(agent: Agent, *, guard: Guard) -> Starlette:
 class AgentProcess:
     """An agent that listens."""
 
-    def __init__(self, place: AgentPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+    def __init__(self, options: AgentOptions) -> None:
+        guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
         with ExitStack() as opening:
-            self._lock = DirectoryLock(place.deploy, "agent")
+            self._lock = DirectoryLock(options.deploy, "agent")
             opening.callback(self._lock.release)
-            self.agent = Agent(place)
-            self.web = WebServer(agent_app(self.agent, guard=guard), host=place.host, port=place.port)
+            self.agent = Agent(options)
+            self.web = WebServer(agent_app(self.agent, guard=guard), host=options.host, port=options.port)
             opening.pop_all()
         self.stopped = threading.Event()
         log.info("listens at %s", self.web.address)
-        if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+        if options.ready is not None:
+            write_state(options.ready, {"pid": os.getpid(), "http": self.web.address})
 
     def wait(self, heartbeat: Heartbeat) -> None:
         while not self.stopped.wait(BEAT_EVERY):

@@ -32,7 +32,7 @@ class DamagedFileError(VersionError):
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedHashes:
     """What a file must be; at least one of its hashes is known."""
 
     sha256: str = ""
@@ -40,7 +40,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Limits:
+class DownloadLimits:
     """What a download may cost."""
 
     rate: float = 0.0
@@ -55,7 +55,7 @@ def web_client() -> httpx.Client:
 
 
 def download(
-    client: httpx.Client, url: str, part: Path, *, expected: Expected, limits: Limits = Limits()
+    client: httpx.Client, url: str, part: Path, *, expected: ExpectedHashes, limits: DownloadLimits = DownloadLimits()
 ) -> dict[str, object]:
     """Bring `part` to its full length and check it; gives back bytes and hashes. The caller gives it its name."""
     if not expected.sha256 and not expected.md5:
@@ -82,7 +82,7 @@ def download(
     return facts
 
 
-def _fetch(client: httpx.Client, url: str, part: Path, limits: Limits) -> None:
+def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-", "Accept-Encoding": "identity"} if have else {"Accept-Encoding": "identity"}
     with client.stream("GET", url, headers=headers) as answer:
@@ -128,7 +128,7 @@ def _total(answer: httpx.Response, url: str) -> int:
     return int(length)
 
 
-def _check_room(part: Path, total: int, start: int, limits: Limits, url: str) -> None:
+def _check_room(part: Path, total: int, start: int, limits: DownloadLimits, url: str) -> None:
     if total > limits.largest:
         raise VersionError(f"{url}: has {total} bytes; at most {limits.largest} are accepted")
     free = shutil.disk_usage(part.parent).free
@@ -149,7 +149,7 @@ def _hashes(path: Path, *, md5: bool) -> dict[str, object]:
     return {"bytes": size, "sha256": sha.hexdigest(), "md5": older.hexdigest() if md5 else ""}
 
 
-def same_file(path: Path, expected: Expected) -> bool:
+def same_file(path: Path, expected: ExpectedHashes) -> bool:
     """Whether a file is what it should be."""
     facts = _hashes(path, md5=bool(expected.md5))
     return all(not getattr(expected, name) or facts[name] == getattr(expected, name) for name in ("sha256", "md5"))

@@ -20,7 +20,7 @@ from typing import Any
 from clickline import _native
 from clickline.cube.server.compaction import Compactor, compact
 from clickline.cube.server.gateway import gateway
-from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.errors import PeerError, VersionError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
@@ -35,7 +35,7 @@ _ASK_PEERS = 0.5
 
 
 @dataclass(frozen=True)
-class CubePlace:
+class CubeOptions:
     """Where and what a cube server is."""
 
     name: str
@@ -58,43 +58,43 @@ class CubePlace:
 class CubeProcess:
     """A cube server, from its first to its last breath. A context manager."""
 
-    def __init__(self, place: CubePlace) -> None:
-        self.place = place
+    def __init__(self, options: CubeOptions) -> None:
+        self.options = options
         self.stopped = threading.Event()
         with ExitStack() as opening:
-            self._lock = DirectoryLock(place.directory, "cube server")
+            self._lock = DirectoryLock(options.directory, "cube server")
             opening.callback(self._lock.release)
-            self._open(place)
+            self._open(options)
             opening.pop_all()
 
-    def _open(self, place: CubePlace) -> None:
-        guard = Guard(token=place.token, host=place.http_host, open_to_all=place.open_gateway)
+    def _open(self, options: CubeOptions) -> None:
+        guard = Guard(token=options.token, host=options.http_host, open_to_all=options.open_gateway)
         self.native = _native.CubeServer(
-            place.address,
-            name=f"cube.{place.shard}",
-            job=place.name,
-            token=place.token,
+            options.address,
+            name=f"cube.{options.shard}",
+            job=options.name,
+            token=options.token,
             handler=self._handle,
         )
-        self.shelf = Shelf(
-            place.directory,
+        self.versions = LoadedVersions(
+            options.directory,
             self.native,
-            name=place.name,
-            shard=place.shard,
-            shards=place.shards,
-            keep=place.keep,
-            memory=place.memory,
+            name=options.name,
+            shard=options.shard,
+            shards=options.shards,
+            keep=options.keep,
+            memory=options.memory,
         )
-        self._tidying = Compactor(self.shelf)
+        self._tidying = Compactor(self.versions)
         self._tidying.start()
-        self.shelf.restore(may_serve=self._nobody_knows_better)
+        self.versions.restore(may_serve=self._nobody_knows_better)
         self.web = None
-        if place.http_port is not None:
+        if options.http_port is not None:
             app = gateway(self, guard=guard)
-            self.web = WebServer(app, host=place.http_host, port=place.http_port)
-        if place.ready is not None:
-            write_state(place.ready, self.where())
-        log.info("shard %d of %d listens at %s", place.shard, place.shards, self.native.address)
+            self.web = WebServer(app, host=options.http_host, port=options.http_port)
+        if options.ready is not None:
+            write_state(options.ready, self.where())
+        log.info("shard %d of %d listens at %s", options.shard, options.shards, self.native.address)
         self._tidying.wake()
 
     def where(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class CubeProcess:
             return
         from clickline.cube.wire_probe import WireProbe
 
-        probe = WireProbe(self.native.address, name=self.place.name, token=self.place.token)
+        probe = WireProbe(self.native.address, name=self.options.name, token=self.options.token)
         try:
             while not self.stopped.wait(BEAT_EVERY):
                 if (self.web is None or self.web.turned()) and probe.answers():
@@ -125,39 +125,39 @@ class CubeProcess:
     # --- commands, also used by the gateway ---
 
     def status(self) -> dict[str, Any]:
-        shelf = self.shelf
-        noted, _ = shelf.noted
+        versions = self.versions
+        noted, _ = versions.noted
         return {
-            "name": shelf.name,
-            "shard": shelf.shard,
-            "shards": shelf.shards,
-            "version": shelf.view.version,
-            "number": shelf.view.number,
+            "name": versions.name,
+            "shard": versions.shard,
+            "shards": versions.shards,
+            "version": versions.view.version,
+            "number": versions.view.number,
             "noted": noted,
-            "loaded": shelf.loaded,
-            "complete": shelf.disk.complete(),
-            "problems": shelf.problems[-10:],
-            "tables": sorted(shelf.view.tables),
+            "loaded": versions.loaded,
+            "complete": versions.disk.complete(),
+            "problems": versions.problems[-10:],
+            "tables": sorted(versions.view.tables),
             "time": time.time(),
         }
 
     def load(self, version: int) -> None:
         try:
-            self.shelf.load(version)
+            self.versions.load(version)
         except (RuntimeError, ValueError, OSError) as error:
             raise VersionError(str(error)) from None
 
     def switch(self, version: int, number: int = 0, peers: list[str] | None = None) -> None:
-        self.shelf.switch(version, number, peers=peers)
+        self.versions.switch(version, number, peers=peers)
         self._tidying.wake()
 
     def rollback(self, version: int = 0, number: int = 0, peers: list[str] | None = None) -> int:
-        found = self.shelf.rollback(number, version=version, peers=peers)
+        found = self.versions.rollback(number, version=version, peers=peers)
         self._tidying.wake()
         return found
 
     def compact(self, version: int = 0) -> bool:
-        return compact(self.shelf, version or self.shelf.view.version)
+        return compact(self.versions, version or self.versions.view.version)
 
     def _handle(self, _name: str, _client: int, op: str, body: memoryview) -> bytes:
         known: dict[str, Callable[..., Any]] = {
@@ -166,8 +166,8 @@ class CubeProcess:
             "load": self.load,
             "switch": self.switch,
             "rollback": self.rollback,
-            "drop": self.shelf.drop,
-            "remove": self.shelf.remove,
+            "drop": self.versions.drop,
+            "remove": self.versions.remove,
             "compact": self.compact,
         }
         if op not in known:
@@ -182,11 +182,11 @@ class CubeProcess:
 
         Else we would serve a version that the others have left behind; whoever delivers brings us up to date first.
         """
-        _, number = self.shelf.noted
-        for address in self.shelf.peers:
+        _, number = self.versions.noted
+        for address in self.versions.peers:
             try:
-                with Commands(
-                    address, name=self.place.name, token=self.place.token, patience=0.0, deadline=_ASK_PEERS
+                with CubeCommands(
+                    address, name=self.options.name, token=self.options.token, patience=0.0, deadline=_ASK_PEERS
                 ) as peer:
                     found = peer.call("status")
             except PeerError:
@@ -202,7 +202,7 @@ class CubeProcess:
         return True
 
 
-class Commands:
+class CubeCommands:
     """A way to tell a cube server something.
 
     A server that cannot be reached is tried again for `patience` seconds; one that was reached has `deadline` seconds.
@@ -220,7 +220,7 @@ class Commands:
             retry_for=patience,
         )
 
-    def __enter__(self) -> Commands:
+    def __enter__(self) -> CubeCommands:
         return self
 
     def __exit__(self, *_: object) -> None:

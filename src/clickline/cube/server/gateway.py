@@ -40,7 +40,7 @@ def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
     async def seek_route(request: Request) -> Response:
         try:
             asked = await json_object(request, trusted=False)
-            found = await run_in_threadpool(seek, process.shelf.view, asked, tally)
+            found = await run_in_threadpool(seek, process.versions.view, asked, tally)
         except ValueError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         return JSONResponse(found)
@@ -59,7 +59,7 @@ def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
         return JSONResponse(answer, status_code=status)
 
     async def health(_: Request) -> Response:
-        view = process.shelf.view
+        view = process.versions.view
         facts = {"status": "ok" if view.version else "empty", "version": view.version, "switch": view.number}
         return JSONResponse(facts, status_code=200 if view.version else 503)
 
@@ -104,7 +104,7 @@ class Control:
         return 200, {}
 
     def _status(self) -> dict[str, Any]:
-        view = self._process.shelf.view
+        view = self._process.versions.view
         background = self._in_background()
         return {
             "cur_version": str(view.version) if view.version else "",
@@ -127,29 +127,31 @@ class Control:
             process.switch(self._in_background())
         elif name == "bg_unload":
             if self._in_background():
-                process.shelf.drop(self._in_background())
+                process.versions.drop(self._in_background())
             self._background = 0
         elif name == "enable":
             version = _number(asked.get("version"))
-            if version != process.shelf.view.version:
-                if version not in process.shelf.loaded:
+            if version != process.versions.view.version:
+                if version not in process.versions.loaded:
                     raise ValueError(f"version {version} is neither in service nor in the background")
                 process.switch(version)
         else:
             raise ValueError(f"no command {name!r}")
 
     def _in_background(self) -> int:
-        shelf = self._process.shelf
-        if self._background in shelf.loaded and self._background != shelf.view.version:
+        versions = self._process.versions
+        if self._background in versions.loaded and self._background != versions.view.version:
             return self._background
-        return max((version for version in shelf.loaded if version > shelf.view.version), default=0)
+        return max((version for version in versions.loaded if version > versions.view.version), default=0)
 
     def _version_of(self, name: str, path: Any) -> int:
         """From /<version> or /<base>_<version>; without a path the newest of the kind that lies there."""
         patch = name.endswith("patch")
         if path in (None, ""):
-            shelf = self._process.shelf
-            found = [one for one in shelf.disk.complete() if (shelf.disk.chain(one)[-1].parent is not None) == patch]
+            versions = self._process.versions
+            found = [
+                one for one in versions.disk.complete() if (versions.disk.chain(one)[-1].parent is not None) == patch
+            ]
             if not found:
                 raise ValueError(f"no {'patch' if patch else 'base'} lies here; give version_path")
             return found[-1]

@@ -33,7 +33,7 @@ log = logging.getLogger("clickline.cube")
 _HISTORY = 100
 
 
-class Native(Protocol):
+class NativeServer(Protocol):
     """What answers readers."""
 
     def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
@@ -43,7 +43,7 @@ class Native(Protocol):
 
 
 @dataclass(frozen=True)
-class View:
+class ServedVersion:
     """What is in service. Whoever holds one reads one version."""
 
     version: int = 0
@@ -51,13 +51,13 @@ class View:
     tables: dict[str, _native.Layers] = field(default_factory=dict)
 
 
-class Shelf:
+class LoadedVersions:
     """Safe to use from any thread: changes go one after the other, `view` is replaced as a whole."""
 
     def __init__(
         self,
         directory: Path,
-        native: Native,
+        native: NativeServer,
         *,
         name: str,
         shard: int,
@@ -70,7 +70,7 @@ class Shelf:
         self.directory, self.data = directory, directory / "data"
         self.disk = Disk(self.data, name=name, shard=shard, shards=shards)
         self.name, self.shard, self.shards = name, shard, shards
-        self.view = View()
+        self.view = ServedVersion()
         self.lock = threading.RLock()
         self._loading = threading.Lock()
         self.load_seconds = 0.0
@@ -112,7 +112,7 @@ class Shelf:
             with self.lock:
                 if one == version and one in self._loaded and not self.view.version and may_serve():
                     self._native.switch(version, number)
-                    self.view = View(version, number, self._loaded[version][1])
+                    self.view = ServedVersion(version, number, self._loaded[version][1])
                     log.info("version %d is in service again, switch %d", version, number)
 
     def load(self, version: int) -> None:
@@ -154,7 +154,7 @@ class Shelf:
             self._note()
             reach("cube.noted")
             self._native.switch(version, number)
-            self.view = View(version, number, self._loaded[version][1])
+            self.view = ServedVersion(version, number, self._loaded[version][1])
             reach("cube.switched")
             log.info("version %d is in service, switch %d", version, number)
 
@@ -218,7 +218,7 @@ class Shelf:
             for one in [one for one in self._loaded if one >= version]:
                 self._put(one, again=True)
                 if one == self.view.version:
-                    self.view = View(one, self.view.number, self._loaded[one][1])
+                    self.view = ServedVersion(one, self.view.number, self._loaded[one][1])
             self._forget_unused()
 
     def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
@@ -261,7 +261,7 @@ class Shelf:
                 return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
 
     def _open(self, shard: Shard) -> dict[str, _native.Dictionary]:
-        return {name: place.open(memory=self._memory) for name, place in shard.tables.items()}
+        return {name: span.open(memory=self._memory) for name, span in shard.tables.items()}
 
     def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
         for shard in chain:  # load() has looked at what needs looking at

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from clickline.cube.server.loaded_versions import View
+from clickline.cube.server.loaded_versions import ServedVersion
 
 if TYPE_CHECKING:
     from clickline import _native
@@ -28,7 +28,7 @@ LARGEST_ANSWER = 32 << 20
 """Bytes of all values of an answer: who asks needs no token, and values may be of any size."""
 
 
-def seek(view: View, asked: dict[str, Any], tally: Tally) -> dict[str, Any]:
+def seek(view: ServedVersion, asked: dict[str, Any], tally: Tally) -> dict[str, Any]:
     """Answer a request's JSON; ValueError says what is wrong with it. All values are of one version."""
     keys = _keys(asked.get("keys"))
     version = str(view.version) if view.version else ""
@@ -64,7 +64,7 @@ def values_of(table: _native.Layers, keys: NDArray[np.uint64]) -> tuple[NDArray[
     return np.concatenate(statuses) if statuses else np.zeros(0, np.uint8), values
 
 
-def _table(view: View, wanted: Any) -> str:
+def _table(view: ServedVersion, wanted: Any) -> str:
     """The table that is named, or the first by name: the older server has but one."""
     if wanted is None:
         return min(view.tables)
@@ -105,9 +105,9 @@ class Tally(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        shelf = self._process.shelf
+        versions = self._process.versions
         counts: dict[str, int] = dict(self._process.native.counts())
-        view = shelf.view
+        view = versions.view
         data = sum(table.file_bytes for table in view.tables.values())
         counters: dict[str, tuple[str, float]] = {
             "requests": ("request_num: requests, by wire and HTTP", self._requests + counts.get("gets", 0)),
@@ -117,11 +117,11 @@ class Tally(Collector):
         }
         gauges: dict[str, tuple[str, float]] = {
             "keys_per_request_max": ("keys_per_request_num: most keys of one HTTP request", self._largest),
-            "load_seconds": ("data_load_time: how long the last load took", shelf.load_seconds),
+            "load_seconds": ("data_load_time: how long the last load took", versions.load_seconds),
             "data_bytes": ("data_size: bytes of the version in service", data),
             "version": ("The version in service; 0: none", view.version),
             "switch": ("Number of the last switch", view.number),
-            "versions_loaded": ("Versions that could be served", len(shelf.loaded)),
+            "versions_loaded": ("Versions that could be served", len(versions.loaded)),
         }
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"clickline_cube_{name}", text, value=value)

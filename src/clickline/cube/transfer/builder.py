@@ -49,7 +49,7 @@ class RowFile:
 
 
 @dataclass(frozen=True)
-class Rows:
+class VersionInput:
     """What the builder needs to know of a version."""
 
     version: int
@@ -80,7 +80,7 @@ class Build:
         return found
 
 
-def build(rows: Rows, *, out: Path, name: str, shards: int, threads: int = 0, again: bool = False) -> Build:
+def build(rows: VersionInput, *, out: Path, name: str, shards: int, threads: int = 0, again: bool = False) -> Build:
     """Make the build, unless it is there. Raises VersionError, and leaves nothing, if the input is not sound.
 
     With `again` it is made anew and takes the place of the one that is there.
@@ -153,12 +153,12 @@ def remove_unfinished(out: Path) -> None:
         remove_leftover(path)
 
 
-def _is_of(found: Build, rows: Rows, *, name: str, shards: int) -> bool:
+def _is_of(found: Build, rows: VersionInput, *, name: str, shards: int) -> bool:
     facts = found.facts
     return bool((facts["digest"], facts["name"], facts["shards"]) == (rows.digest, name, shards))
 
 
-def _make(rows: Rows, aside: Path, *, name: str, shards: int, threads: int) -> dict[str, Any]:
+def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: int) -> dict[str, Any]:
     began = time.perf_counter()
     with ThreadPoolExecutor(threads, thread_name_prefix="clickline-build") as pool:
         opened = {
@@ -214,7 +214,7 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
 
 
 def _cut(
-    layers: Sequence[_native.Dictionary], rows: Rows, aside: Path, table: str, shard: int, shards: int
+    layers: Sequence[_native.Dictionary], rows: VersionInput, aside: Path, table: str, shard: int, shards: int
 ) -> dict[str, Any]:
     """A shard's keys of one table."""
     path = aside / f"part{shard}.{table}.dict"
@@ -228,7 +228,7 @@ def _cut(
 
 
 def _pack(
-    rows: Rows, aside: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], dict[str, Any]]
+    rows: VersionInput, aside: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], dict[str, Any]]
 ) -> dict[str, Any]:
     mine = {table: facts for (table, of), facts in cut.items() if of == shard}
     tables = {

@@ -13,8 +13,8 @@ from clickline.cube.shard_files import build_name
 from clickline.cube.transfer.builder import BUILD, Build, build, clean, find_build, is_sound, remove_build
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
-from clickline.cube.transfer.reconciler import Piece
-from clickline.cube.transfer.version_source import Source, Step
+from clickline.cube.transfer.reconciler import ChainFile
+from clickline.cube.transfer.version_source import ChainLink, VersionSource
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
 
@@ -50,68 +50,68 @@ class TransferPlan:
 class Builds:
     """All builds of one output directory."""
 
-    def __init__(self, plan: TransferPlan, source: Source, *, url: Callable[[str], str]) -> None:
+    def __init__(self, plan: TransferPlan, source: VersionSource, *, url: Callable[[str], str]) -> None:
         self._plan, self._source, self._url = plan, source, url
         self._sound: dict[str, tuple[int, int]] = {}
         """Builds whose every byte was looked at since we started, by name: inode and time of their build.json."""
-        self._failed: dict[Step, tuple[float, float]] = {}
+        self._failed: dict[ChainLink, tuple[float, float]] = {}
         """Steps whose builds could not be made again: when to try next, and the pause until then."""
         clean(plan.output)
 
-    def build(self, chain: list[Step]) -> tuple[list[Step], str]:
+    def build(self, chain: list[ChainLink]) -> tuple[list[ChainLink], str]:
         """Builds of the chain, as far as it is sound, and what is wrong with the rest."""
-        good: list[Step] = []
-        for step in chain:
+        good: list[ChainLink] = []
+        for link in chain:
             try:
-                self.prepare(step)
+                self.prepare(link)
             except VersionError as error:
-                return good, f"version {step.version} is not delivered: {error}"
-            good.append(step)
+                return good, f"version {link.version} is not delivered: {error}"
+            good.append(link)
         return good, ""
 
-    def is_ready(self, step: Step) -> bool:
-        """Whether a step's build can be offered: it is there, and was found to be sound. Cheap."""
-        name = build_name(step.base, step.version)
+    def is_ready(self, link: ChainLink) -> bool:
+        """Whether a link's build can be offered: it is there, and was found to be sound. Cheap."""
+        name = build_name(link.base, link.version)
         return name in self._sound and self._sound[name] == self._identity(name)
 
     def suspect(self, base: int, version: int) -> None:
         """Somebody got something else than was built: the build is not offered before it was looked through again."""
         self._sound.pop(build_name(base, version), None)
 
-    def is_due(self, step: Step) -> bool:
-        """Whether a step's build is to be looked through or made again now."""
-        return not self.is_ready(step) and time.monotonic() >= self._failed.get(step, (0.0, 0.0))[0]
+    def is_due(self, link: ChainLink) -> bool:
+        """Whether a link's build is to be looked through or made again now."""
+        return not self.is_ready(link) and time.monotonic() >= self._failed.get(link, (0.0, 0.0))[0]
 
-    def is_awaited(self, chain: list[Step]) -> bool:
+    def is_awaited(self, chain: list[ChainLink]) -> bool:
         """Whether something of the chain cannot be offered yet, and nothing speaks against that it soon can."""
-        missing = [step for step in chain if not self.is_ready(step)]
-        return bool(missing) and not any(step in self._failed for step in missing)
+        missing = [link for link in chain if not self.is_ready(link)]
+        return bool(missing) and not any(link in self._failed for link in missing)
 
-    def prepare_again(self, step: Step) -> bool:
+    def prepare_again(self, link: ChainLink) -> bool:
         """Make a build of a version that was delivered before ready to be offered; False if that failed."""
         try:
-            self.prepare(step)
+            self.prepare(link)
         except VersionError as error:
-            if step not in self._failed:
-                log.warning("version %d cannot be offered to servers that lack it: %s", step.version, error)
-            _, before = self._failed.get(step, (0.0, 0.0))
+            if link not in self._failed:
+                log.warning("version %d cannot be offered to servers that lack it: %s", link.version, error)
+            _, before = self._failed.get(link, (0.0, 0.0))
             pause = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self._failed[step] = (time.monotonic() + pause, pause)
+            self._failed[link] = (time.monotonic() + pause, pause)
             return False
-        self._failed.pop(step, None)
+        self._failed.pop(link, None)
         return True
 
-    def prepare(self, step: Step) -> Build:
-        """A sound build of this step: the one that is there, if every byte is right, else one made now."""
-        found = find_build(self._plan.output, step.base, step.version)
+    def prepare(self, link: ChainLink) -> Build:
+        """A sound build of this link: the one that is there, if every byte is right, else one made now."""
+        found = find_build(self._plan.output, link.base, link.version)
         damaged = False
-        if found is not None and found.facts["digest"] == step.digest and found.facts["shards"] == self._plan.shards:
-            damaged = not self.is_ready(step) and not is_sound(found)
+        if found is not None and found.facts["digest"] == link.digest and found.facts["shards"] == self._plan.shards:
+            damaged = not self.is_ready(link) and not is_sound(found)
             if not damaged:
                 return self._offered(found)
             log.warning("%s: damaged since it was built; it is built again", found.path)
-        log.info("[entry]start build version:%d input:%s", step.version, step.input)
-        rows = self._source.rows(step, scratch=self._incoming)
+        log.info("[entry]start build version:%d input:%s", link.version, link.input)
+        rows = self._source.rows(link, scratch=self._incoming)
         reach("transfer.fetched")
         made = build(
             rows,
@@ -124,21 +124,21 @@ class Builds:
         shutil.rmtree(self._incoming, ignore_errors=True)
         return self._offered(made)
 
-    def pieces(self, chain: list[Step]) -> tuple[Piece, ...]:
+    def chain_files(self, chain: list[ChainLink]) -> tuple[ChainFile, ...]:
         found = []
-        for step in chain:
-            made = find_build(self._plan.output, step.base, step.version)
-            if made is None or not self.is_ready(step):
+        for link in chain:
+            made = find_build(self._plan.output, link.base, link.version)
+            if made is None or not self.is_ready(link):
                 return ()
             shards = range(self._plan.shards)
             sources = tuple(self._url(made.source(shard)) for shard in shards)
             hashes = tuple(made.file(shard)["sha256"] for shard in shards)
-            found.append(Piece(step.version, step.base, sources, hashes))
+            found.append(ChainFile(link.version, link.base, sources, hashes))
         return tuple(found)
 
     def tidy(self, kept_versions: list[Deployment]) -> None:
         """Builds that none of the last versions needs go away, and so does what was never finished."""
-        kept = {build_name(step.base, step.version) for one in kept_versions for step in one.chain}
+        kept = {build_name(link.base, link.version) for one in kept_versions for link in one.chain}
         for path in self._plan.output.iterdir() if self._plan.output.is_dir() else ():  # going back needs no builds
             base, _, version = path.name.partition("_")
             if base.isdigit() and version.isdigit() and path.name not in kept:

@@ -78,7 +78,7 @@ class Replica:
 
 @dataclass
 class Instance:
-    """What is known of one replica. Written by its driver's thread, read by all."""
+    """What is known of one replica. Written by its reconciler's thread, read by all."""
 
     shard: int
     copy: int

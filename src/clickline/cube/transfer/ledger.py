@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clickline.cube.transfer.instance import PHASES
-from clickline.cube.transfer.version_source import Step
+from clickline.cube.transfer.version_source import ChainLink
 from clickline.errors import VersionError
 from clickline.files.json_state import read_state, write_state
 
@@ -26,7 +26,7 @@ ROLLING = ("Downloading", "Reloading", "Enabling")
 class Deployment:
     """One version on its way to the servers, or there."""
 
-    chain: list[Step]
+    chain: list[ChainLink]
     """From its base to itself."""
     phase: str = "Trigging"
     number: int = 0
@@ -39,12 +39,12 @@ class Deployment:
     """When each phase began, since `create_time`."""
 
     @property
-    def step(self) -> Step:
+    def link(self) -> ChainLink:
         return self.chain[-1]
 
     @property
     def version(self) -> int:
-        return self.step.version
+        return self.link.version
 
     def enter(self, phase: str) -> None:
         self.phase = phase
@@ -52,7 +52,7 @@ class Deployment:
 
     def to_state(self) -> dict[str, Any]:
         return {
-            "chain": [step.to_dict() for step in self.chain],
+            "chain": [link.to_dict() for link in self.chain],
             "phase": self.phase,
             "number": self.number,
             "create_time": self.create_time,
@@ -64,31 +64,31 @@ class Deployment:
     @classmethod
     def from_state(cls, facts: dict[str, Any]) -> Deployment:
         """Raises TypeError, ValueError and their like for what `to_state` did not write."""
-        found = cls(**{**facts, "chain": [Step(**step) for step in facts["chain"]]})
+        found = cls(**{**facts, "chain": [ChainLink(**link) for link in facts["chain"]]})
         if not found.chain or found.phase not in PHASES:
             raise ValueError(f"a chain of {len(found.chain)}, phase {found.phase!r:.40}")
-        numbers = [found.number, *(n for step in found.chain for n in (step.version, step.base, step.parent or 0))]
+        numbers = [found.number, *(n for link in found.chain for n in (link.version, link.base, link.parent or 0))]
         if not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
             raise ValueError(f"numbers {numbers!r:.200}")
         times = [found.create_time, found.finish_time, *found.seconds.values()]
         if not all(type(when) in (int, float) and -1e12 < when < 1e12 for when in times):
             raise ValueError(f"times {times!r:.200}")
-        texts = [t for step in found.chain for t in (step.id, step.key, step.input, step.digest)]
+        texts = [t for link in found.chain for t in (link.id, link.key, link.input, link.digest)]
         for text in (*texts, *found.behind, *found.seconds):
             text.encode()
         return found
 
     def to_dict(self, *, name: str, output: str, metas: dict[str, str]) -> dict[str, Any]:
         """The older shape of a version; numbers are strings."""
-        step = self.step
+        link = self.link
         return {
             "dict_name": name,
-            "version": str(step.version),
-            "depend": str(step.base),
-            "id": step.id,
-            "key": step.key,
-            "mode": step.mode,
-            "input": step.input,
+            "version": str(link.version),
+            "depend": str(link.base),
+            "id": link.id,
+            "key": link.key,
+            "mode": link.mode,
+            "input": link.input,
             "output": output,
             "status": PHASES[self.phase],
             "status_str": self.phase,

@@ -1,9 +1,9 @@
 """One thread for each instance, which brings it to where it should be, however long it was gone.
 
-The driver is given a goal, not a list of commands: what is to be in service, and what is to be prepared. It asks the
-server where it stands and does what is missing, so that a server which comes back after hours, or which lost its disk,
-is brought up to date in the same way as any other: download and load first, then switch. Preparing runs beside, since
-a rollback must not wait for a download.
+A reconciler is given a desired state, not a list of commands: what is to be in service, and what is to be prepared. It
+asks the server for its actual state and does what is missing, so that a server which comes back after hours, or which
+lost its disk, is brought up to date in the same way as any other: download and load first, then switch. Preparing runs
+in a thread of its own, since a rollback must not wait for a download.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PATIENCE = httpx.Timeout(120.0, connect=2.0)
 
 
 @dataclass(frozen=True)
-class Piece:
+class ChainFile:
     """One version of a chain, as it can be fetched."""
 
     version: int
@@ -46,7 +46,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Goal:
+class DesiredState:
     """Where an instance should be."""
 
     serve: tuple[int, int] | None = None
@@ -55,16 +55,16 @@ class Goal:
     """A version that is to be downloaded."""
     load: bool = False
     """Whether it is to be loaded, too."""
-    chains: tuple[tuple[Piece, ...], ...] = ()
+    chains: tuple[tuple[ChainFile, ...], ...] = ()
     """What the versions named above are made of."""
     awaited: tuple[int, ...] = ()
     """Those of them whose builds are being looked through or made again: nothing is wrong with the instance."""
 
-    def chain(self, version: int) -> tuple[Piece, ...]:
+    def chain(self, version: int) -> tuple[ChainFile, ...]:
         return next((chain for chain in self.chains if chain and chain[-1].version == version), ())
 
 
-class Driver(threading.Thread):
+class Reconciler(threading.Thread):
     """Drives one instance. `on_change` is called after every step."""
 
     def __init__(
@@ -75,14 +75,14 @@ class Driver(threading.Thread):
         token: bytes,
         peers: list[str],
         on_change: Callable[[], None],
-        on_damaged: Callable[[Piece], None],
+        on_damaged: Callable[[ChainFile], None],
     ) -> None:
-        """`on_damaged` is called when the instance got something else than the piece that it was sent to fetch."""
+        """`on_damaged` is called when the instance got something else than the file that it was sent to fetch."""
         super().__init__(name=f"clickline-drive-{instance.name}", daemon=True)
         self.instance = instance
         self._dict, self._peers, self._on_change, self._on_damaged = name, peers, on_change, on_damaged
         self._failures, self._not_before = 0, 0.0
-        self._goal = Goal()
+        self._desired = DesiredState()
         self._wake, self._ending = threading.Event(), threading.Event()
         headers = {"Authorization": f"Bearer {token.decode()}"}
         self._client = httpx.Client(
@@ -91,9 +91,9 @@ class Driver(threading.Thread):
         self._beside = ThreadPoolExecutor(1, thread_name_prefix=f"clickline-prepare-{instance.name}")
         self._preparing: Future[None] | None = None
 
-    def set_goal(self, goal: Goal) -> None:
-        if goal != self._goal:
-            self._goal = goal
+    def set_desired(self, desired: DesiredState) -> None:
+        if desired != self._desired:
+            self._desired = desired
             self.try_again()
 
     def try_again(self) -> None:
@@ -113,7 +113,7 @@ class Driver(threading.Thread):
             self._wake.clear()
             pause = _PROBE
             try:
-                if not self._pursue(self._goal):
+                if not self._pursue(self._desired):
                     pause = _AGAIN
             except PeerError as error:
                 self._report(str(error), dead=True, state="Dead")
@@ -134,7 +134,7 @@ class Driver(threading.Thread):
         self._failures += 1
         return float(min(_AGAIN * 2 ** (min(self._failures, 20) - 1), _LONGEST_PAUSE))
 
-    def _pursue(self, goal: Goal) -> bool:
+    def _pursue(self, desired: DesiredState) -> bool:
         """Do what can be done now. Whether everything is as it should be."""
         one = self.instance
         self._look()
@@ -145,28 +145,28 @@ class Driver(threading.Thread):
         if time.monotonic() < self._not_before:
             return False
         settled = True
-        if goal.serve is not None and not one.serves(*goal.serve):
-            version, number = goal.serve
+        if desired.serve is not None and not one.serves(*desired.serve):
+            version, number = desired.serve
             if one.has_loaded(version):
                 self._switch(version, number)
             else:
-                self._begin_preparing(goal.chain(version), version, load=True)
+                self._begin_preparing(desired.chain(version), version, load=True)
                 settled = False
-        elif goal.serve is not None and goal.prepare is None and one.state != "Enable_Succ":
-            one.enter("Enable_Succ", version=goal.serve[0])  # it was there before we were
-        if goal.prepare is not None and settled:
-            ready = one.has_loaded if goal.load else one.has_downloaded
-            if ready(goal.prepare):
-                self._note_ready(goal)
+        elif desired.serve is not None and desired.prepare is None and one.state != "Enable_Succ":
+            one.enter("Enable_Succ", version=desired.serve[0])  # it was there before we were
+        if desired.prepare is not None and settled:
+            ready = one.has_loaded if desired.load else one.has_downloaded
+            if ready(desired.prepare):
+                self._note_ready(desired)
             else:
-                self._begin_preparing(goal.chain(goal.prepare), goal.prepare, load=goal.load)
+                self._begin_preparing(desired.chain(desired.prepare), desired.prepare, load=desired.load)
                 settled = False
         if self._preparing is None and settled:
             one.well()
         return settled
 
-    def _note_ready(self, goal: Goal) -> None:
-        version = goal.prepare or 0
+    def _note_ready(self, desired: DesiredState) -> None:
+        version = desired.prepare or 0
         if self.instance.version != version or self.instance.state not in ("Enabling", "Enable_Succ"):
             self.instance.enter(
                 "Reload_Succ" if self.instance.has_loaded(version) else "Download_Succ", version=version
@@ -181,24 +181,24 @@ class Driver(threading.Thread):
             self.instance.well()
             self._failures, self._not_before = 0, 0.0
 
-    def _begin_preparing(self, chain: tuple[Piece, ...], version: int, *, load: bool) -> None:
-        if self._preparing is None and (chain or version not in self._goal.awaited):
+    def _begin_preparing(self, chain: tuple[ChainFile, ...], version: int, *, load: bool) -> None:
+        if self._preparing is None and (chain or version not in self._desired.awaited):
             self._preparing = self._beside.submit(self._prepare, chain, version, load)
             self._preparing.add_done_callback(lambda _: self._wake.set())
 
-    def _prepare(self, chain: tuple[Piece, ...], version: int, load: bool) -> None:
+    def _prepare(self, chain: tuple[ChainFile, ...], version: int, load: bool) -> None:
         one = self.instance
         if not chain:
             raise VersionError(f"version {version} is not among the builds any more")
         have = set(one.seen.get("complete", ()))
-        last = max((index for index, piece in enumerate(chain) if piece.version in have), default=-1)
-        for piece in chain[last + 1 :]:
-            one.source = piece.sources[one.shard]
+        last = max((index for index, file in enumerate(chain) if file.version in have), default=-1)
+        for file in chain[last + 1 :]:
+            one.source = file.sources[one.shard]
             one.enter("Downloading", version=version)
             try:
-                self._tell("download", piece.version, piece.base, source=one.source, sha256=piece.hashes[one.shard])
+                self._tell("download", file.version, file.base, source=one.source, sha256=file.hashes[one.shard])
             except DamagedFileError:
-                self._on_damaged(piece)
+                self._on_damaged(file)
                 raise
         one.enter("Download_Succ", version=version)
         if load:
@@ -211,7 +211,7 @@ class Driver(threading.Thread):
         # An agent that is busy downloading takes a rollback, and to the server they are the same.
         back = version < one.seen.get("version", 0) or self._preparing is not None
         one.enter("Enabling", version=version)
-        base = next((piece.base for piece in self._goal.chain(version)), version)
+        base = next((file.base for file in self._desired.chain(version)), version)
         self._tell("rollback" if back else "enable", version, base, number=number, peers=self._peers)
         one.seen = {**one.seen, "version": version, "number": number}
         one.enter("Enable_Succ", version=version)

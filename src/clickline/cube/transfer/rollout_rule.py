@@ -14,14 +14,14 @@ from enum import Enum
 from clickline.cube.transfer.instance import Instance
 
 
-class Answer(Enum):
+class Decision(Enum):
     WAIT = "wait"
     GO = "go"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    answer: Answer
+    decision: Decision
     behind: tuple[str, ...] = ()
     """Instances that have not made it."""
     bare: tuple[int, ...] = ()
@@ -42,10 +42,10 @@ def judge(
     shards = {one.shard for one in instances}
     bare = tuple(sorted(shards - {one.shard for one in instances if made_it(one)}))
     if not behind:
-        return Verdict(Answer.GO)
+        return Verdict(Decision.GO)
     if bare or any(_may_still(one, patience, now, refusals_count) for one in behind):
-        return Verdict(Answer.WAIT, names, bare)
-    return Verdict(Answer.GO, names)
+        return Verdict(Decision.WAIT, names, bare)
+    return Verdict(Decision.GO, names)
 
 
 def _may_still(one: Instance, patience: float, now: float, refusals_count: bool) -> bool:

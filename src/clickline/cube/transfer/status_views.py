@@ -48,26 +48,26 @@ class Telling:
     def instances(self) -> list[dict[str, Any]]:
         transfer = self._transfer
         ledger = transfer.ledger
-        steps = {one.version: one.step for one in (*ledger.past, ledger.current, ledger.rolling) if one is not None}
+        links = {one.version: one.link for one in (*ledger.past, ledger.current, ledger.rolling) if one is not None}
         told = []
         for one in transfer.instances:
-            step = steps.get(one.version)
+            link = links.get(one.version)
             facts = (
-                {} if step is None else {"mode": step.mode, "depend": str(step.base), "id": step.id, "key": step.key}
+                {} if link is None else {"mode": link.mode, "depend": str(link.base), "id": link.id, "key": link.key}
             )
             found = one.to_dict(name=transfer.plan.name, step=facts)
-            made = step and find_build(transfer.plan.output, step.base, step.version)
+            made = link and find_build(transfer.plan.output, link.base, link.version)
             told.append({**found, "builded_time": int(made.facts["time"]) if made else found["builded_time"]})
         return told
 
     def version(self, one: Deployment) -> dict[str, Any]:
         plan = self._transfer.plan
         metas = {str(shard): json.dumps(self.meta(one, shard)) for shard in range(plan.shards)}
-        output = str(plan.output / build_name(one.step.base, one.version))
+        output = str(plan.output / build_name(one.link.base, one.version))
         return one.to_dict(name=plan.name, output=output, metas=metas)
 
     def meta(self, one: Deployment, shard: int) -> dict[str, Any]:
-        made = find_build(self._transfer.plan.output, one.step.base, one.version)
+        made = find_build(self._transfer.plan.output, one.link.base, one.version)
         return {} if made is None else meta_of(made.file(shard))
 
     def find_meta(self, *, name: str, version: str, depend: str, shard: str, split: str) -> Any:
@@ -89,18 +89,18 @@ class Telling:
         if current is None:
             return []
         found = []
-        for step in current.chain:
+        for link in current.chain:
             part = part_name(transfer.plan.name, shard)
             found.append(
                 {
                     "name": transfer.plan.name,
-                    "version": str(step.version),
-                    "depend": str(step.base),
-                    "id": step.id,
-                    "key": step.key,
+                    "version": str(link.version),
+                    "depend": str(link.base),
+                    "id": link.id,
+                    "key": link.key,
                     "shard": shard,
-                    "mode": step.mode,
-                    "data_source": transfer.address_of(f"{build_name(step.base, step.version)}/{part}"),
+                    "mode": link.mode,
+                    "data_source": transfer.address_of(f"{build_name(link.base, link.version)}/{part}"),
                 }
             )
         return found

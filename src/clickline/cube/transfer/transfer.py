@@ -2,9 +2,10 @@
 
     choose → build → all download → all load → all switch, under a new number
 
-One thread goes through these steps and notes each in a file before it takes the next; one driver for each instance does
-the work there (`driving`). Whatever is wrong with a new version, the one in service stays in service, and what is wrong
-is named. Going back to an earlier version needs neither a build nor a download and does not wait for either.
+One thread takes these steps and records each in the ledger before it takes the next; it sets the desired state, and
+one reconciler for each instance does the work there. Whatever is wrong with a new version, the one in service stays in
+service, and the problem is named. Going back to an earlier version needs neither a build nor a download and does not
+wait for either.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any
 from clickline.cube.transfer.builds import Builds, TransferPlan
 from clickline.cube.transfer.instance import Instance
 from clickline.cube.transfer.ledger import Deployment, Ledger
-from clickline.cube.transfer.reconciler import Driver, Goal, Piece
-from clickline.cube.transfer.rollout_rule import Answer, Verdict, judge
-from clickline.cube.transfer.version_source import Source
+from clickline.cube.transfer.reconciler import ChainFile, DesiredState, Reconciler
+from clickline.cube.transfer.rollout_rule import Decision, Verdict, judge
+from clickline.cube.transfer.version_source import VersionSource
 from clickline.errors import ClicklineError, VersionError
 from clickline.files.failpoints import reach
 
@@ -34,7 +35,7 @@ _ROLLBACK_WITHIN = 10.0
 class Transfer:
     """Works in threads of its own from `start` to `close`. What it tells may be asked for at any time."""
 
-    def __init__(self, plan: TransferPlan, source: Source, *, token: bytes, url: Callable[[str], str]) -> None:
+    def __init__(self, plan: TransferPlan, source: VersionSource, *, token: bytes, url: Callable[[str], str]) -> None:
         self.plan, self._source, self._url = plan, source, url
         self.builds = Builds(plan, source, url=url)
         plan.scratch.mkdir(parents=True, exist_ok=True)
@@ -46,8 +47,8 @@ class Transfer:
         self._stamp: object = None
         self._looked = 0.0
         self._saved = True
-        self.drivers = [
-            Driver(
+        self.reconcilers = [
+            Reconciler(
                 Instance(shard, copy, replica),
                 name=plan.name,
                 token=token,
@@ -62,7 +63,7 @@ class Transfer:
 
     @property
     def instances(self) -> list[Instance]:
-        return [driver.instance for driver in self.drivers]
+        return [reconciler.instance for reconciler in self.reconcilers]
 
     @property
     def runs(self) -> bool:
@@ -70,17 +71,17 @@ class Transfer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        self._set_goals()
-        for driver in self.drivers:
-            driver.start()
+        self._set_desired()
+        for reconciler in self.reconcilers:
+            reconciler.start()
         self._thread.start()
 
     def close(self) -> None:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        for driver in self.drivers:
-            driver.close()
+        for reconciler in self.reconcilers:
+            reconciler.close()
         self._thread.join(60.0)
 
     def notify(self) -> None:
@@ -104,9 +105,9 @@ class Transfer:
             deployment = Deployment(target.chain, phase="Enabling", number=number)
             ledger.number, ledger.rolling = number, deployment
             self._save()
-            self._set_goals()
+            self._set_desired()
             self._changed.wait_for(
-                lambda: ledger.rolling is not deployment or self._verdict(deployment).answer is Answer.GO,
+                lambda: ledger.rolling is not deployment or self._verdict(deployment).decision is Decision.GO,
                 _ROLLBACK_WITHIN,
             )
             self._roll()
@@ -170,9 +171,9 @@ class Transfer:
                 continue
             is_ready = self.builds.prepare_again(step)
             with self._changed:
-                self._set_goals()
-                for driver in self.drivers if is_ready else ():
-                    driver.try_again()
+                self._set_desired()
+                for reconciler in self.reconcilers if is_ready else ():
+                    reconciler.try_again()
                 self._roll()
 
     def _tidy(self) -> None:
@@ -180,8 +181,8 @@ class Transfer:
             rolling = [self.ledger.rolling] if self.ledger.rolling is not None else []
             self.builds.tidy([*self.ledger.deployed(self.plan.keep), *rolling])
 
-    def _distrust_build(self, piece: Piece) -> None:
-        self.builds.suspect(piece.base, piece.version)
+    def _distrust_build(self, file: ChainFile) -> None:
+        self.builds.suspect(file.base, file.version)
         self._something_happened()
 
     def _save(self) -> None:
@@ -193,7 +194,7 @@ class Transfer:
     def _save_what_was_not(self) -> None:
         if not self._saved:
             self._save()
-            self._set_goals()
+            self._set_desired()
 
     def _is_due(self) -> bool:
         stamp = self._source.stamp()
@@ -229,33 +230,33 @@ class Transfer:
             ledger.rolling = deployment
             ledger.held = 0  # the store names another version than the one that somebody went back from
             self._save()
-            log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
+            log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.link.base)
             reach("transfer.built")
-            self._set_goals()
+            self._set_desired()
 
     def _roll(self) -> None:
         """Take the steps of the rollout that can be taken now."""
         ledger = self.ledger
         while (rolling := ledger.rolling) is not None and not self._stopping:
             verdict = self._verdict(rolling)
-            if verdict.answer is Answer.WAIT:
+            if verdict.decision is Decision.WAIT:
                 return
             rolling.behind = list(verdict.behind)
             without = f", without {', '.join(verdict.behind)}" if verdict.behind else ""
             if rolling.phase == "Downloading":
-                log.info("[all download ok]inst :%d%s", len(self.drivers), without)
+                log.info("[all download ok]inst :%d%s", len(self.reconcilers), without)
                 rolling.enter("Reloading")
                 self._save()
                 reach("transfer.downloaded")
             elif rolling.phase == "Reloading":
-                log.info("[all reload ok]inst:%d%s", len(self.drivers), without)
+                log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
                 reach("transfer.loaded")
                 ledger.number = rolling.number = self._next_number()
                 rolling.enter("Enabling")
                 self._save()
                 reach("transfer.numbered")
             else:
-                log.info("[all enable ok]inst :%d%s", len(self.drivers), without)
+                log.info("[all enable ok]inst :%d%s", len(self.reconcilers), without)
                 reach("transfer.switched")
                 rolling.enter("Finished")
                 ledger.end(rolling)
@@ -265,7 +266,7 @@ class Transfer:
                 self._tidy()
                 reach("transfer.finished")
                 self._changed.notify_all()
-            self._set_goals()
+            self._set_desired()
 
     def _verdict(self, rolling: Deployment) -> Verdict:
         version, number = rolling.version, rolling.number
@@ -314,7 +315,7 @@ class Transfer:
         """Higher than any that we gave or a server has seen, should our own memory have been lost."""
         return 1 + max([self.ledger.number, *(int(one.seen.get("number", 0)) for one in self.instances)])
 
-    def _set_goals(self) -> None:
+    def _set_desired(self) -> None:
         current, rolling = self.ledger.current, self.ledger.rolling
         serve = current
         prepare = None
@@ -322,17 +323,17 @@ class Transfer:
             serve = rolling
         elif rolling is not None:
             prepare = rolling
-        goal = Goal(
+        desired = DesiredState(
             serve=None if serve is None else (serve.version, serve.number),
             prepare=None if prepare is None else prepare.version,
             load=prepare is not None and prepare.phase == "Reloading",
-            chains=tuple(self.builds.pieces(one.chain) for one in (serve, prepare) if one is not None),
+            chains=tuple(self.builds.chain_files(one.chain) for one in (serve, prepare) if one is not None),
             awaited=tuple(
                 one.version for one in (serve, prepare) if one is not None and self.builds.is_awaited(one.chain)
             ),
         )
-        for driver in self.drivers:
-            driver.set_goal(goal)
+        for reconciler in self.reconcilers:
+            reconciler.set_desired(desired)
 
     def _something_happened(self) -> None:
         with self._changed:

@@ -12,7 +12,7 @@ from pathlib import Path
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.transfer import Transfer
 from clickline.cube.transfer.transfer_api import transfer_app
-from clickline.cube.transfer.version_source import Source
+from clickline.cube.transfer.version_source import VersionSource
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer
@@ -23,7 +23,7 @@ log = logging.getLogger("clickline.transfer")
 
 
 @dataclass(frozen=True)
-class TransferPlace:
+class TransferOptions:
     """Where transfer listens."""
 
     token: bytes
@@ -40,32 +40,32 @@ class TransferPlace:
 class TransferProcess:
     """From its first to its last breath."""
 
-    def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+    def __init__(self, plan: TransferPlan, source: VersionSource, options: TransferOptions) -> None:
         with ExitStack() as opening:
             self._lock = DirectoryLock(plan.scratch, f"transfer of {plan.name}")
             opening.callback(self._lock.release)
-            self._open(plan, source, place)
+            self._open(plan, source, options)
             opening.pop_all()
 
-    def _open(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+    def _open(self, plan: TransferPlan, source: VersionSource, options: TransferOptions) -> None:
+        guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
         self._base = ""
-        self.transfer = Transfer(plan, source, token=place.token, url=self._url)
-        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=place.wget_port)
-        self.web = WebServer(app, host=place.host, port=place.port)
+        self.transfer = Transfer(plan, source, token=options.token, url=self._url)
+        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=options.wget_port)
+        self.web = WebServer(app, host=options.host, port=options.port)
         self._files_web = None
-        if place.wget_port and place.wget_port != self.web.port:
-            self._files_web = WebServer(app, host=place.host, port=place.wget_port)
-        shown = place.address or place.host
+        if options.wget_port and options.wget_port != self.web.port:
+            self._files_web = WebServer(app, host=options.host, port=options.wget_port)
+        shown = options.address or options.host
         shown = f"[{shown}]" if ":" in shown else shown
-        self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
+        self._base = f"http://{shown}:{options.wget_port or self.web.port}/output"
         self.stopped = threading.Event()
         log.info("listens at %s, builds at %s", self.web.address, self._base)
         self.transfer.start()
-        if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+        if options.ready is not None:
+            write_state(options.ready, {"pid": os.getpid(), "http": self.web.address})
 
     def _url(self, name: str) -> str:
         return f"{self._base}/{name}"

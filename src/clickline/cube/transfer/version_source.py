@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from clickline.cube.transfer.builder import RowFile, Rows
+from clickline.cube.transfer.builder import RowFile, VersionInput
 from clickline.errors import VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE, directory_of
@@ -22,7 +22,7 @@ from clickline.versions.store import Store
 
 
 @dataclass(frozen=True)
-class Step:
+class ChainLink:
     """A version on the way to the one to be served."""
 
     version: int
@@ -42,14 +42,14 @@ class Step:
         return asdict(self)
 
 
-class Source(Protocol):
+class VersionSource(Protocol):
     def stamp(self) -> Hashable:
         """Changes when there may be something new, if that can be told cheaply; None if not."""
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         """From a base to the version to be served, or to the one that is named; empty while there is none."""
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         """A version's row files, on this machine."""
 
 
@@ -68,7 +68,7 @@ class PublishedSource:
             return "none"
         return (found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         donefile = read_donefile(self._store)
         serving = donefile.serving if version is None else version
         if serving is None:
@@ -81,7 +81,7 @@ class PublishedSource:
         entries = donefile.chain(serving, where=self._store.shown(DONEFILE))
         base = entries[0].version
         return [
-            Step(
+            ChainLink(
                 version=entry.version,
                 parent=entry.parent,
                 base=base,
@@ -93,11 +93,11 @@ class PublishedSource:
             for entry in entries
         ]
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         donefile = read_donefile(self._store)
-        entry = donefile.entry(step.version, where=self._store.shown(DONEFILE))
+        entry = donefile.entry(link.version, where=self._store.shown(DONEFILE))
         manifest = read_manifest(self._store, entry)
-        folder = directory_of(step.version)
+        folder = directory_of(link.version)
         tables = {}
         for name, table in manifest.tables.items():
             files = []
@@ -106,7 +106,7 @@ class PublishedSource:
                 path = self._bring(f"{folder}/{file}", scratch / folder / file, facts.bytes, facts.sha256)
                 files.append(RowFile(path, facts.bytes, facts.sha256))
             tables[name] = files
-        return Rows(step.version, step.parent, step.base, step.digest, tables)
+        return VersionInput(link.version, link.parent, link.base, link.digest, tables)
 
     def _bring(self, name: str, to: Path, size: int, sha256: str) -> Path:
         """Not again what is here already and whole; what came is checked by the builder."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, Found
+from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, CubeAnswer
 from clickline.errors import PeerError
 from clickline.serve.metrics.counters import series
 from clickline.serve.predictor.input_builder import Floats, RowSource
@@ -128,7 +128,7 @@ class CubeRows:
         found._asked = self._version
         return found
 
-    def _fail(self, table: str, found: Found) -> None:
+    def _fail(self, table: str, found: CubeAnswer) -> None:
         unknown = int(np.count_nonzero(found.status == UNKNOWN))
         self._counts.count("clickline_rows_unavailable_total", unknown)
         if self._failure == "error":

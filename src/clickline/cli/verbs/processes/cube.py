@@ -50,7 +50,7 @@ def serve(
     Example: clickline cube serve /cube --name ctr --shard 0 --shards 2 --listen tcp:0.0.0.0:8027
     """
     from clickline.cli.shared.services import host_and_port, run_service, same_port
-    from clickline.cube.server.cube_process import CubePlace, CubeProcess
+    from clickline.cube.server.cube_process import CubeOptions, CubeProcess
     from clickline.errors import JobError
 
     if shard >= shards:
@@ -58,7 +58,7 @@ def serve(
     host, port = ("127.0.0.1", None) if http == "off" else host_and_port(http)
 
     def make(token: bytes) -> Any:
-        place = CubePlace(
+        options = CubeOptions(
             name=name,
             directory=directory,
             token=token,
@@ -72,7 +72,7 @@ def serve(
             open_gateway=open_to_all,
             ready=ready_file,
         )
-        return CubeProcess(place)
+        return CubeProcess(options)
 
     run_service("cube", shard, make)
 

@@ -33,17 +33,17 @@ def transfer(
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """
     from clickline.cli.shared.services import host_and_port, run_service, same_port
-    from clickline.compat.cube.product_source import EitherSource
-    from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
+    from clickline.compat.cube.product_source import DonefileSource
+    from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
     from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
 
     host, port = host_and_port(listen)
     keys = read_transfer(config)
     plan = plan_of(keys, interval=interval, patience=wait, keep=keep)
-    source = EitherSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
+    source = DonefileSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
 
     def make(token: bytes) -> Any:
-        place = TransferPlace(
+        options = TransferOptions(
             token=token,
             host=host,
             port=same_port(port, ready_file),
@@ -52,6 +52,6 @@ def transfer(
             open_to_all=open_to_all,
             ready=ready_file,
         )
-        return TransferProcess(plan, source, place)
+        return TransferProcess(plan, source, options)
 
     run_service("transfer", 0, make)

@@ -34,11 +34,11 @@ def build(
     import shutil
     import tempfile
 
-    from clickline.compat.cube.product_source import EitherSource
+    from clickline.compat.cube.product_source import DonefileSource
     from clickline.cube.transfer.builder import build as make
     from clickline.errors import VersionError
 
-    source = EitherSource(store, table=name)
+    source = DonefileSource(store, table=name)
     chain = source.chain(version)
     if not chain:
         raise VersionError(f"{store}: no version has been published there")
