@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 
-from clickline.cube.server.cube_process import CubeCommands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 

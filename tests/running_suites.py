@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 
-from clickline.cube.server.cube_process import CubeCommands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.launch.suite_state import claimed

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from chaos.links import Links
-from clickline.cube.server.cube_process import CubeCommands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.processes.process import Spec

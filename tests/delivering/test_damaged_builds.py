@@ -99,7 +99,7 @@ def test_pauses_grow_until_something_changes() -> None:
     assert pauses == sorted(pauses) and pauses[-1] == 30.0
     reconciler.try_again()
     assert reconciler._longer_pause() == 0.25
-    reconciler._client.close()
+    reconciler._agent.close()
 
 
 def test_a_build_that_cannot_be_made_again_is_told_and_tried_again(delivery: OneDelivery) -> None:

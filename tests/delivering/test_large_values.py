@@ -11,7 +11,7 @@ import pytest
 from one_shard import NAME, OneShard
 
 from clickline import _native
-from clickline.cube.server.seek import LARGEST_ANSWER
+from clickline.compat.cube.http.seek import LARGEST_ANSWER
 from clickline.cube.transfer.builder import RowFile, VersionInput, build
 from clickline.files.digests import file_sha256
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clickline.compat.cube import cube_donefiles
+from clickline.compat.cube.http.meta_info import MetaInfoFiles
 from clickline.compat.cube.product_source import DonefileSource
 from clickline.compat.cube.sequence_files import writing
 from clickline.cube.shard_files import read_shard
@@ -41,7 +42,10 @@ def test_base_and_patch(tmp_path: Path) -> None:
     cube_donefiles.append(donefile, "patch", id=101, key=100, input=product(tmp_path, "p", other))
     source = DonefileSource(donefile, table="d")
     chain = source.chain()
-    builds = [build(source.rows(one, scratch=tmp_path), out=tmp_path / "out", name="d", shards=1) for one in chain]
+    builds = [
+        build(source.rows(one, scratch=tmp_path), out=tmp_path / "out", name="d", shards=1, listener=MetaInfoFiles())
+        for one in chain
+    ]
     assert [one.path.name for one in builds] == ["100_100", "100_101"]
     assert values(builds[0].path / "d_part0.tar", [1, 3, 60]) == [b"\1" * 8, b"\3" * 8, None]
     assert values(builds[1].path / "d_part0.tar", [1, 3, 60]) == [None, b"x" * 8, b"y" * 8]

@@ -1,4 +1,4 @@
-"""The older HTTP shapes of agent and cube server, literally, and every command of theirs."""
+"""Cube's HTTP shapes of agent and cube server, literally, and every command of theirs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from one_shard import OneShard
 
+from clickline.compat.cube.http.agent_routes import run_cube_command
+from clickline.cube.messages import Download
 from version_stores import keys_from, rows_of
 
 DONE = {"success": "0", "message": "query ok", "data": ""}
@@ -120,14 +122,14 @@ def test_one_command_at_a_time(shard: OneShard, monkeypatch: pytest.MonkeyPatch)
     version = shard.store.base(keys_from(1, 10))
     at_work, go_on = threading.Event(), threading.Event()
 
-    def slow(_work: object) -> None:
+    def slow(_command: object, _file: object) -> None:
         at_work.set()
         assert go_on.wait(10)
 
-    shard.agent.agent._commands["download"] = slow
+    shard.agent.agent._handlers[Download] = slow
     body = shard.body("download", version)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(shard.agent.agent.run(body)))
+    thread = threading.Thread(target=lambda: answers.append(run_cube_command(shard.agent.agent, body)))
     thread.start()
     assert at_work.wait(10)
     again = shard.http.post(f"{shard.agent.web.address}/agent/cmd", json=body).json()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from one_shard import NAME, TOKEN, OneShard
 
+from clickline.compat.cube.cube_conf import connect_by_conf
 from clickline.cube.cube_client import ALL_FAILED, NO_SUCH_KEY, OK, UNKNOWN, Cube
 from clickline.errors import JobError
 from processes import ENVIRONMENT, run
@@ -47,10 +48,10 @@ def test_cube_conf(tmp_path: Path) -> None:
     nodes = [{"ipport_list": "list://127.0.0.1:1,127.0.0.1:2"}]
     dictionaries = [{"dict_name": name, **one, "nodes": nodes} for name in ("a", "b")]
     (tmp_path / "cube.conf").write_text(json.dumps(dictionaries))
-    with Cube.connect(tmp_path / "cube.conf", name="b", token=TOKEN) as cube:
+    with connect_by_conf(tmp_path / "cube.conf", name="b", token=TOKEN) as cube:
         assert cube.get("t", [1]).code == ALL_FAILED
     with pytest.raises(JobError, match="It has: a, b"):
-        Cube.connect(tmp_path / "cube.conf", token=TOKEN)
+        connect_by_conf(tmp_path / "cube.conf", token=TOKEN)
 
 
 @pytest.mark.heavy

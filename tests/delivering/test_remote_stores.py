@@ -27,7 +27,7 @@ def test_a_version_elsewhere(store: VersionStore, tmp_path: Path) -> None:
         rows = there.rows(step, scratch=tmp_path / "scratch")
         made = build(rows, out=tmp_path / "there", name="d", shards=2)
         local = here.rows(step, scratch=tmp_path / "none")
-        assert made.facts["files"] == build(local, out=tmp_path / "here", name="d", shards=2).facts["files"]
+        assert made.record.files == build(local, out=tmp_path / "here", name="d", shards=2).record.files
     assert not (tmp_path / "none").exists()
     (file,) = rows.tables["embedding"]
     file.path.write_bytes(file.path.read_bytes()[:100])  # as of a transfer that was killed

@@ -10,7 +10,7 @@ import pytest
 
 from clickline import _native
 from clickline.cube import wire_probe
-from clickline.cube.server.cube_process import ALIVE, CubeCommands
+from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.wire_probe import WireProbe
 from clickline.errors import PeerError
 

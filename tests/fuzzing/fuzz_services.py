@@ -13,16 +13,19 @@ from fuzz_asgi import ask
 from starlette.types import ASGIApp
 
 from clickline import _native
+from clickline.compat.cube.http.agent_routes import agent_routes
+from clickline.compat.cube.http.server_routes import server_routes
+from clickline.compat.cube.http.transfer_routes import transfer_routes
 from clickline.compat.cube.product_source import DonefileSource
 from clickline.cube.agent.agent import Agent, AgentOptions
-from clickline.cube.agent.agent_process import agent_app
+from clickline.cube.agent.agent_api import agent_app
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
-from clickline.cube.server.gateway import gateway
+from clickline.cube.server.server_api import server_app
 from clickline.cube.transfer.builder import RowFile, VersionInput, build
 from clickline.cube.transfer.instance import Replica
-from clickline.cube.transfer.ledger import Deployment
+from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
-from clickline.cube.transfer.transfer_api import transfer_app
+from clickline.cube.transfer.transfer_api import TransferApi
 from clickline.cube.transfer.version_source import ChainLink
 from clickline.files.digests import file_sha256
 from clickline.fileserver.file_server import FileServer
@@ -32,7 +35,7 @@ TOKEN = b"a token for tests only"
 NAME = "ctr"
 SECRET = b"the secret beside it"
 ALLOWED = {"control": {500, 503}, "files": {503}, "agent": set(), "transfer": set()}
-"""Answers of the fives that are no finding: the older control's way to say no; empty; too many uploads at once."""
+"""Answers of the fives that are no finding: Cube's control says no with it; empty; too many uploads at once."""
 
 
 class World:
@@ -89,13 +92,13 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
         stack.callback(cube.close)
         cube.load(1)
         cube.switch(1)
-        apps["control"] = gateway(cube, guard=guard)
+        apps["control"] = server_app(cube, guard=guard, routes=server_routes)
 
         agent = Agent(AgentOptions(deploy=deploy, token=TOKEN, cube=cube.native.address))
         stack.callback(agent.close)
         agent._client.close()
         agent._client = httpx.Client(transport=httpx.MockTransport(lambda request: _network(request, tar.read_bytes())))
-        apps["agent"] = agent_app(agent, guard=guard)
+        apps["agent"] = agent_app(agent, guard=guard, routes=agent_routes)
 
         plan = TransferPlan(
             name=NAME,
@@ -105,12 +108,12 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
         )
         source = DonefileSource(str(inside / "nothing"), table=NAME)
         transfer = Transfer(plan, source, token=TOKEN, url=lambda name: f"http://127.0.0.1:1/output/{name}")
-        step = ChainLink(version=1, parent=None, base=1, id="1", key="1", input="x", digest="digest")
-        transfer.ledger.current = Deployment([step], phase="Finished", number=1)
+        link = ChainLink(version=1, parent=None, base=1, input="x", digest="digest")
+        transfer.ledger.current = Deployment(chain=[link], phase=Phase.FINISHED, number=1)
         transfer.ledger.end(transfer.ledger.current)
         builds = FileServer(inside / "output")
         stack.callback(builds.close)
-        apps["transfer"] = transfer_app(transfer, guard=guard, files=builds, wget_port=0)
+        apps["transfer"] = TransferApi(transfer, guard=guard).app(files=builds, routes=transfer_routes)
         yield {name: _target(name, app, world) for name, app in apps.items()}
 
 

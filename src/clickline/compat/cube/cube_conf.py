@@ -1,4 +1,4 @@
-"""cube.conf of the older cube client: a JSON array, one object per dictionary, saying where its shards are."""
+"""cube.conf of Cube's client: a JSON array, one object per dictionary, with the addresses of its shards."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from clickline.compat.cube.conf_files import explained, read_conf
+from clickline.cube.cube_client import Cube
 from clickline.errors import JobError
 
 _LONGEST = 16 << 20
+_DEFAULT_TIMEOUT = 1.0
+"""Seconds, where the file has 0."""
 Milliseconds = Annotated[int, Field(ge=0)]
 
 
@@ -94,3 +97,28 @@ def _hosts(node: ConfAddress | ConfAddressList) -> list[str]:
     if isinstance(node, ConfAddress):
         return [f"[{node.ip}]:{node.port}" if ":" in node.ip else f"{node.ip}:{node.port}"]
     return node.ipport_list.removeprefix("list://").split(",")
+
+
+def connect_by_conf(path: str | os.PathLike[str], *, token: bytes, name: str = "") -> Cube:
+    """A client of the dictionary that a cube.conf describes, with its timeouts and retries.
+
+    `name` may be left out where the file has only one dictionary.
+    """
+    dictionaries = read_cube_conf(path)
+    chosen = [one for one in dictionaries if not name or one.dict_name == name]
+    if len(chosen) != 1:
+        listed = ", ".join(one.dict_name for one in dictionaries)
+        raise JobError(f"{path}: which dictionary? It has: {listed}")
+    (conf,) = chosen
+    return Cube.connect(
+        [[_wire_address(host) for host in replicas] for replicas in conf.shards()],
+        name=conf.dict_name,
+        token=token,
+        timeout=conf.timeout / 1000 or _DEFAULT_TIMEOUT,
+        hedge=max(0, conf.backup_request) / 1000,
+        retries=conf.retry,
+    )
+
+
+def _wire_address(host: str) -> str:
+    return host if host.startswith(("tcp:", "unix:")) else f"tcp:{host}"

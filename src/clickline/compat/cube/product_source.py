@@ -1,8 +1,8 @@
-"""Older products as a source of versions: base.txt and patch.txt, directories of SequenceFiles.
+"""Cube's products as a source of versions: base.txt and patch.txt, directories of SequenceFiles.
 
-The version is the product's id. The older protocol has no checksums, so a product is known by its line alone, and what
-is in its files is only looked through while it is read. A dictionary has one table, which bears the dictionary's name.
-An empty value is a row that is missing, as it is to Paddle Serving: in a patch, one that the base has and is no more.
+The version is the product's id. Cube's protocol has no checksums, so a product is known by its line alone, and its
+files are only checked while they are read. A dictionary has one table, which has the dictionary's name. An empty value
+is a missing row, as it is to Paddle Serving: in a patch, a row of the base that is deleted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _FILES = ("base.txt", "patch.txt")
 
 
 class ProductSource:
-    """Follows the older donefiles of a directory, local or not."""
+    """Follows Cube's donefiles in a directory, local or not."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
         self._row_bytes: dict[int, int] = {}
-        """Of bases that were read; 0 if their values differ in size."""
+        """Bytes of a row, by base that was read; 0 if its values differ in size."""
 
     def stamp(self) -> Hashable:
         return stamp_of(self._address, _FILES)
@@ -57,7 +57,7 @@ class ProductSource:
         return found[: numbers.index(version) + 1]
 
     def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
-        folder = scratch / link.id
+        folder = scratch / str(link.version)
         shutil.rmtree(folder, ignore_errors=True)
         try:
             fetch_directory(link.input, folder / "input")
@@ -91,7 +91,7 @@ class ProductSource:
 
 
 class DonefileSource:
-    """Whichever kind of donefile is there; ours, if both are."""
+    """Follows the kind of donefile that is there, ours or Cube's; ours, if both are."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
@@ -124,10 +124,10 @@ def chain_of(bases: list[Product], patches: list[Product]) -> list[ChainLink]:
     if not bases:
         return []
     base = bases[-1]
-    found = [_step(base, parent=None)]
+    found = [_link(base, parent=None)]
     for patch in patches:
         if patch.key == base.id and patch.id > found[-1].version:
-            found.append(_step(patch, parent=found[-1].version))
+            found.append(_link(patch, parent=found[-1].version))
     return found
 
 
@@ -146,14 +146,12 @@ def stamp_of(address: str, names: tuple[str, ...]) -> Hashable:
     return tuple(found)
 
 
-def _step(product: Product, *, parent: int | None) -> ChainLink:
+def _link(product: Product, *, parent: int | None) -> ChainLink:
     line = f"{product.kind} {product.id} {product.key} {product.input}"
     return ChainLink(
         version=product.id,
         parent=parent,
         base=product.key,
-        id=str(product.id),
-        key=str(product.key),
         input=product.input,
         digest=hashlib.sha256(line.encode()).hexdigest(),
     )
@@ -162,7 +160,7 @@ def _step(product: Product, *, parent: int | None) -> ChainLink:
 def _last_of_each(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
-    """A key that comes again has its last value, as when the older builder filled its index."""
+    """A key that comes again has its last value, as when Cube's builder fills its index."""
     _, first_from_behind = np.unique(keys[::-1], return_index=True)
     if len(first_from_behind) == len(keys):
         return keys, offsets, content

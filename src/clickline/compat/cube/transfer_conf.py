@@ -1,4 +1,4 @@
-"""transfer.conf of the older cube-transfer: what it delivers, from where, to which agents and servers.
+"""transfer.conf of Cube's transfer: what it delivers, from where, to which agents and servers.
 
 Sections in brackets, `key: value` or `key=value`. A comment is a line that begins with `#`, or what follows ` #` or
 ` //` on a line. All keys are required, as they always were; what is wrong is said for all of them at once.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from clickline.compat.cube.conf_files import explained, read_conf
+from clickline.config.loading.reader import checked_settings
+from clickline.cube.transfer.transfer_settings import TransferSettings, read_transfer_yaml
 from clickline.errors import JobError
 
 _LONGEST = 1 << 20
@@ -60,6 +63,11 @@ class TransferConf(BaseModel):
     default: ConfTransfer
     instances: list[ConfInstance]
     """By shard, then by copy."""
+
+
+def read_transfer(path: Path) -> TransferSettings:
+    """Transfer's settings: a file whose name ends in .conf is Cube's, any other is YAML. Raises JobError."""
+    return _settings_of(path) if path.suffix == ".conf" else read_transfer_yaml(path)
 
 
 def read_transfer_conf(path: str | os.PathLike[str]) -> TransferConf:
@@ -134,3 +142,34 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
             raise JobError(f"{source}, line {number}: {key:.60} {said}.")
         inside[key] = value
     return sections
+
+
+def _settings_of(path: Path) -> TransferSettings:
+    conf = read_transfer_conf(path)
+    default = conf.default
+    shards: list[list[dict[str, str]]] = [[] for _ in range(default.shard_num)]
+    for instance in conf.instances:
+        agent, cube = _in_brackets(instance.agent_host), _in_brackets(instance.cube_host)
+        shards[instance.shard].append(
+            {
+                "agent": f"http://{agent}:{instance.agent_port}",
+                "cube": f"tcp:{cube}:{instance.cube_port}",
+                "deploy_path": instance.deploy_path,
+            }
+        )
+    values = {
+        "dict_name": default.dict_name,
+        "donefile_address": default.donefile_address,
+        "output_address": default.output_address,
+        "tmp_address": default.tmp_address,
+        "transfer_address": default.transfer_address,
+        "wget_port": default.wget_port,
+        "mode": default.mode,
+        "shards": shards,
+    }
+    return checked_settings(values, TransferSettings, source=str(path))
+
+
+def _in_brackets(host: str) -> str:
+    """A host as it stands before a port."""
+    return f"[{host}]" if ":" in host else host

@@ -14,10 +14,9 @@ import time
 from clickline import _native
 from clickline.cube.server.disk import COMPACT
 from clickline.cube.server.loaded_versions import LoadedVersions
-from clickline.cube.shard_files import FACTS, FORMAT, owned_buckets
+from clickline.cube.shard_files import HEADER, ShardHeader, TableRows, owned_buckets
 from clickline.errors import VersionError
 from clickline.files.atomic import sync_directory, write_synced
-from clickline.files.digests import sealed_json
 from clickline.files.failpoints import reach
 from clickline.files.leftovers import being_written
 
@@ -52,20 +51,20 @@ def compact(versions: LoadedVersions, version: int) -> bool:
             )
             reach("cube.compacting")
             _native.Dictionary(str(aside / f"{name}.dict")).verify()
-            tables[name] = {"dim": chain[0].dim, "dtype": chain[0].dtype, "count": made["count"], "deleted": 0}
-        facts = {
-            "format": FORMAT,
-            "name": versions.name,
-            "version": version,
-            "parent": None,
-            "base": version,
-            "kind": "base",
-            "shard": versions.shard,
-            "shards": versions.shards,
-            "tables": tables,
-        }
+            tables[name] = TableRows(
+                dim=chain[0].dim, dtype=chain[0].dtype, row_bytes=chain[0].row_bytes, count=made["count"]
+            )
+        header = ShardHeader(
+            name=versions.name,
+            version=version,
+            base=version,
+            kind="base",
+            shard=versions.shard,
+            shards=versions.shards,
+            tables=tables,
+        )
         # From the rename on it is read in place of the chain, which is then deleted: all of it is on the disk before.
-        write_synced(aside / FACTS, sealed_json(facts))
+        write_synced(aside / HEADER, header.encoded())
         sync_directory(aside)
         reach("cube.compact-written")
         with versions.lock:

@@ -1,7 +1,7 @@
-"""The cube server's process: native reads, commands over the same wire, an HTTP gateway beside it.
+"""The cube server's process: native reads, commands over the same wire, HTTP beside it.
 
-Commands are CALLs whose body and reply are JSON: alive, status, load, switch, rollback, drop, remove, compact. Only who
-knows the token gets as far as to send one.
+Commands are CALLs whose body and reply are JSON (`cube_commands` sends them): alive, status, load, switch, rollback,
+drop, remove, compact. Only a client that knows the token gets as far as to send one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clickline import _native
+from clickline.cube.messages import ServerStatus
 from clickline.cube.server.compaction import Compactor, compact
-from clickline.cube.server.gateway import gateway
+from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.server.loaded_versions import LoadedVersions
+from clickline.cube.server.server_api import ServerRoutes, server_app
+from clickline.cube.server.server_metrics import HttpReadCounters
 from clickline.errors import PeerError, VersionError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
@@ -28,18 +33,16 @@ from clickline.net.web_server import Guard, WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
-ALIVE = "alive"
-"""The command that does nothing but be answered."""
 _ASK_PEERS = 0.5
 """Seconds that a server which comes back waits for the others of its shard."""
 
 
 @dataclass(frozen=True)
 class CubeOptions:
-    """Where and what a cube server is."""
+    """Where a cube server listens, what it serves and from where."""
 
     name: str
-    """Of the deployment."""
+    """Name of the deployment."""
     directory: Path
     token: bytes
     address: str = "tcp:127.0.0.1:0"
@@ -49,25 +52,27 @@ class CubeOptions:
     memory: bool = False
     http_host: str = "127.0.0.1"
     http_port: int | None = 0
-    """None: no gateway."""
+    """None: no HTTP."""
     open_gateway: bool = False
     ready: Path | None = None
     """A file that says where it listens, once it does."""
 
 
 class CubeProcess:
-    """A cube server, from its first to its last breath. A context manager."""
+    """A cube server: opened by the constructor, served until `close`."""
 
-    def __init__(self, options: CubeOptions) -> None:
+    def __init__(self, options: CubeOptions, *, routes: ServerRoutes | None = None) -> None:
+        """`routes` makes further HTTP routes, such as Cube's."""
         self.options = options
+        self.http_reads = HttpReadCounters()
         self.stopped = threading.Event()
         with ExitStack() as opening:
             self._lock = DirectoryLock(options.directory, "cube server")
             opening.callback(self._lock.release)
-            self._open(options)
+            self._open(options, routes)
             opening.pop_all()
 
-    def _open(self, options: CubeOptions) -> None:
+    def _open(self, options: CubeOptions, routes: ServerRoutes | None) -> None:
         guard = Guard(token=options.token, host=options.http_host, open_to_all=options.open_gateway)
         self.native = _native.CubeServer(
             options.address,
@@ -85,17 +90,17 @@ class CubeProcess:
             keep=options.keep,
             memory=options.memory,
         )
-        self._tidying = Compactor(self.versions)
-        self._tidying.start()
-        self.versions.restore(may_serve=self._nobody_knows_better)
+        self._compactor = Compactor(self.versions)
+        self._compactor.start()
+        self.versions.restore(may_serve=self._has_newest_switch)
         self.web = None
         if options.http_port is not None:
-            app = gateway(self, guard=guard)
+            app = server_app(self, guard=guard, routes=routes)
             self.web = WebServer(app, host=options.http_host, port=options.http_port)
         if options.ready is not None:
             write_state(options.ready, self.where())
         log.info("shard %d of %d listens at %s", options.shard, options.shards, self.native.address)
-        self._tidying.wake()
+        self._compactor.wake()
 
     def where(self) -> dict[str, Any]:
         return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.address if self.web else None}
@@ -118,28 +123,28 @@ class CubeProcess:
     def close(self) -> None:
         if self.web is not None:
             self.web.close()
-        self._tidying.close()
+        self._compactor.close()
         self.native.close()
         self._lock.release()
 
-    # --- commands, also used by the gateway ---
+    # --- commands, of the wire and of HTTP ---
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> ServerStatus:
         versions = self.versions
         noted, _ = versions.noted
-        return {
-            "name": versions.name,
-            "shard": versions.shard,
-            "shards": versions.shards,
-            "version": versions.view.version,
-            "number": versions.view.number,
-            "noted": noted,
-            "loaded": versions.loaded,
-            "complete": versions.disk.complete(),
-            "problems": versions.problems[-10:],
-            "tables": sorted(versions.view.tables),
-            "time": time.time(),
-        }
+        return ServerStatus(
+            name=versions.name,
+            shard=versions.shard,
+            shards=versions.shards,
+            version=versions.view.version,
+            number=versions.view.number,
+            noted=noted,
+            loaded=tuple(versions.loaded),
+            complete=tuple(versions.disk.complete()),
+            problems=tuple(versions.problems[-10:]),
+            tables=tuple(sorted(versions.view.tables)),
+            time=time.time(),
+        )
 
     def load(self, version: int) -> None:
         try:
@@ -149,12 +154,12 @@ class CubeProcess:
 
     def switch(self, version: int, number: int = 0, peers: list[str] | None = None) -> None:
         self.versions.switch(version, number, peers=peers)
-        self._tidying.wake()
+        self._compactor.wake()
 
     def rollback(self, version: int = 0, number: int = 0, peers: list[str] | None = None) -> int:
-        found = self.versions.rollback(number, version=version, peers=peers)
-        self._tidying.wake()
-        return found
+        served = self.versions.rollback(number, version=version, peers=peers)
+        self._compactor.wake()
+        return served
 
     def compact(self, version: int = 0) -> bool:
         return compact(self.versions, version or self.versions.view.version)
@@ -175,12 +180,12 @@ class CubeProcess:
         arguments = json.loads(bytes(body) or b"{}")
         if not isinstance(arguments, dict):
             raise PeerError(f"{op}: its arguments must be a JSON object")
-        return json.dumps(known[op](**arguments)).encode()
+        return msgspec.json.encode(known[op](**arguments))
 
-    def _nobody_knows_better(self) -> bool:
-        """Whether no other server of this shard has been switched since we were.
+    def _has_newest_switch(self) -> bool:
+        """Whether no other server of this shard has been switched since this one was.
 
-        Else we would serve a version that the others have left behind; whoever delivers brings us up to date first.
+        Otherwise this server would serve a version that the others have left; transfer brings it up to date first.
         """
         _, number = self.versions.noted
         for address in self.versions.peers:
@@ -188,48 +193,15 @@ class CubeProcess:
                 with CubeCommands(
                     address, name=self.options.name, token=self.options.token, patience=0.0, deadline=_ASK_PEERS
                 ) as peer:
-                    found = peer.call("status")
+                    status = peer.status()
             except PeerError:
                 continue
-            if found["number"] > number:
+            if status.number > number:
                 log.warning(
-                    "%s has switch %d, we stopped at %d: not serving before we are brought up to date",
+                    "%s has switch %d, this server stopped at %d: not serving before it is brought up to date",
                     address,
-                    found["number"],
+                    status.number,
                     number,
                 )
                 return False
         return True
-
-
-class CubeCommands:
-    """A way to tell a cube server something.
-
-    A server that cannot be reached is tried again for `patience` seconds; one that was reached has `deadline` seconds.
-    """
-
-    def __init__(self, address: str, *, name: str, token: bytes, patience: float = 5.0, deadline: float = 5.0) -> None:
-        self._lane = _native.Lane(
-            [address],
-            token=token,
-            job=name,
-            name="agent",
-            client=int.from_bytes(os.urandom(8), "little"),
-            lane=0,
-            deadline=deadline,
-            retry_for=patience,
-        )
-
-    def __enter__(self) -> CubeCommands:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._lane.close()
-
-    def call(self, op: str, *, deadline: float | None = None, **arguments: Any) -> Any:
-        """Raises PeerError with the server's words if it refuses, or if it cannot be reached."""
-        (reply,) = self._lane.call(op, [[json.dumps(arguments).encode()]], deadline=deadline)
-        return json.loads(reply)

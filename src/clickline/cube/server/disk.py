@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from clickline.cube.shard_files import FACTS, Shard, read_shard
+from clickline.cube.shard_files import HEADER, ShardFile, read_shard
 from clickline.errors import VersionError
 
 COMPACT = "compact_"
@@ -23,7 +23,7 @@ class Disk:
 
     def __init__(self, path: Path, *, name: str, shard: int, shards: int) -> None:
         self.path, self.name, self.shard, self.shards = path, name, shard, shards
-        self._looked_into: dict[_Identity, Shard] = {}
+        self._looked_into: dict[_Identity, ShardFile] = {}
         self._damaged: dict[_Identity, str] = {}
         """Files that `load` found to be damaged, and how."""
         self._told: set[str] = set()
@@ -37,10 +37,10 @@ class Disk:
                 found.setdefault(version, []).append(path)
         return found
 
-    def chain(self, version: int) -> list[Shard]:
+    def chain(self, version: int) -> list[ShardFile]:
         """What makes up a version: something complete, then deltas in order. A gap is an error that names it."""
         places = self.versions()
-        found: list[Shard] = []
+        found: list[ShardFile] = []
         wanted: int | None = version
         while wanted is not None:
             if wanted not in places:
@@ -61,7 +61,7 @@ class Disk:
             found.append(version)
         return sorted(found)
 
-    def distrust(self, shard: Shard, why: str) -> None:
+    def distrust(self, shard: ShardFile, why: str) -> None:
         """Take a file for damaged until another lies in its place, or `trust_again`: its version is not complete."""
         self._damaged[_identity(shard.path)] = why
 
@@ -69,7 +69,7 @@ class Disk:
         """Look at everything anew: what could not be read once may have been repaired in place."""
         self._damaged.clear()
 
-    def _read_best(self, places: list[Path], version: int) -> Shard:
+    def _read_best(self, places: list[Path], version: int) -> ShardFile:
         """A version from the first place where it can be read: a damaged merged chain does not hide the rest."""
         errors = []
         for path in places:
@@ -82,7 +82,7 @@ class Disk:
                     log.warning("%s", error)
         raise VersionError("; ".join(errors))
 
-    def _read(self, path: Path, version: int) -> Shard:
+    def _read(self, path: Path, version: int) -> ShardFile:
         inner = path if path.name.startswith(COMPACT) else path / f"{self.name}_part{self.shard}.tar"
         try:
             known = _identity(inner)
@@ -95,14 +95,15 @@ class Disk:
         found = read_shard(inner)
         expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
         for key, value in expected.items():
-            if found.facts[key] != value:
-                raise VersionError(f"{inner}: {key} {found.facts[key]!r}, this server needs {value!r}")
+            actual = getattr(found.header, key)
+            if actual != value:
+                raise VersionError(f"{inner}: {key} {actual!r}, this server needs {value!r}")
         self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
         return found
 
 
 def _identity(inner: Path) -> _Identity:
-    file = (inner / FACTS if inner.is_dir() else inner).stat()
+    file = (inner / HEADER if inner.is_dir() else inner).stat()
     return inner, file.st_ino, file.st_mtime_ns
 
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from clickline import _native
 from clickline.cube.server.disk import COMPACT, DOWNLOADING, Disk, downloaded_version, version_of
-from clickline.cube.shard_files import Shard
+from clickline.cube.shard_files import ShardFile
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
 from clickline.files.json_state import read_state, write_state
@@ -260,10 +260,10 @@ class LoadedVersions:
             else:
                 return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
 
-    def _open(self, shard: Shard) -> dict[str, _native.Dictionary]:
+    def _open(self, shard: ShardFile) -> dict[str, _native.Dictionary]:
         return {name: span.open(memory=self._memory) for name, span in shard.tables.items()}
 
-    def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
+    def _layers(self, chain: list[ShardFile]) -> dict[str, list[_native.Dictionary]]:
         for shard in chain:  # load() has looked at what needs looking at
             if shard.path not in self._opened:
                 self._opened[shard.path] = self._open(shard)

@@ -1,17 +1,16 @@
 """The builder: a version's row files become one tar for each shard.
 
     OUT/<base>_<version>/<name>_part<i>.tar, .tar.md5, build.json
-    OUT/meta_info/<version>_<base>_<shard>_0.json        what the older builder told about its index and data
 
-A build is made aside and appears by one rename, with build.json inside it: what is there is complete, and a builder
-that dies or fails leaves nothing that could be taken for a build. Every input is compared with its SHA-256 and looked
-through before a row of it is used. Cutting is native and releases the interpreter, so threads use all cores.
+A build is made in a staging directory and appears by one rename, with build.json inside it: what is there is complete,
+and a builder that dies or fails leaves nothing that could be taken for a build. Every input is compared with its
+SHA-256 and verified before a row of it is used. Cutting is native and releases the interpreter, so threads use all
+cores.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import os
 import shutil
@@ -21,10 +20,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Protocol
+
+import msgspec
+from msgspec import Meta, Struct
 
 from clickline import _native
-from clickline.cube.shard_files import FORMAT, build_name, owned_buckets, part_name, write_tar
+from clickline.cube.shard_files import (
+    FORMAT,
+    Count,
+    ShardHeader,
+    TableRows,
+    build_name,
+    owned_buckets,
+    part_name,
+    write_tar,
+)
 from clickline.errors import VersionError
 from clickline.files.atomic import sync_directory, write_synced
 from clickline.files.digests import file_sha256
@@ -34,7 +45,6 @@ from clickline.files.leftovers import remove_leftover
 
 log = logging.getLogger("clickline.cube")
 BUILD = "build.json"
-META = "meta_info"
 _BUILDING = ".building-"
 _BLOCK = 1 << 20
 
@@ -50,7 +60,7 @@ class RowFile:
 
 @dataclass(frozen=True)
 class VersionInput:
-    """What the builder needs to know of a version."""
+    """A version's row files, as the builder needs them."""
 
     version: int
     parent: int | None
@@ -64,26 +74,79 @@ class VersionInput:
         return "base" if self.parent is None else "delta"
 
 
+class BuiltFile(Struct, frozen=True):
+    """A shard's tar, as build.json lists it."""
+
+    bytes: Count
+    sha256: str
+    md5: str = ""
+    rows: Count = 0
+    tables: dict[str, TableRows] = {}
+
+
+class BuildRecord(Struct, frozen=True, kw_only=True):
+    """The contents of build.json."""
+
+    format: int = FORMAT
+    name: str
+    version: int = 0
+    parent: int | None = None
+    base: int = 0
+    kind: str = ""
+    shards: Annotated[int, Meta(ge=1, le=4096)]
+    digest: str
+    """Digest of the input: a build of another digest is not a build of this version."""
+    files: dict[str, BuiltFile]
+    seconds: float = 0.0
+    time: Annotated[float, Meta(gt=-1e12, lt=1e12)]
+
+
 @dataclass(frozen=True)
 class Build:
     """A complete build."""
 
     path: Path
-    facts: dict[str, Any]
+    record: BuildRecord
 
     def source(self, shard: int) -> str:
-        """A shard's file, below the directory of builds."""
-        return f"{self.path.name}/{part_name(self.facts['name'], shard)}"
+        """Path of a shard's file below the directory of builds."""
+        return f"{self.path.name}/{part_name(self.record.name, shard)}"
 
-    def file(self, shard: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.facts["files"][part_name(self.facts["name"], shard)]
-        return found
+    def file(self, shard: int) -> BuiltFile:
+        return self.record.files[part_name(self.record.name, shard)]
 
 
-def build(rows: VersionInput, *, out: Path, name: str, shards: int, threads: int = 0, again: bool = False) -> Build:
+class BuildListener(Protocol):
+    """Keeps what other programs want to know about builds beside them."""
+
+    def written(self, out: Path, record: BuildRecord) -> None:
+        """Called before a build appears."""
+
+    def removed(self, out: Path, base: int, version: int) -> None:
+        """Called after a build was removed."""
+
+
+@dataclass(frozen=True)
+class _CutTable:
+    """One table's rows of one shard, in a dictionary of their own."""
+
+    path: Path
+    rows: TableRows
+
+
+def build(
+    rows: VersionInput,
+    *,
+    out: Path,
+    name: str,
+    shards: int,
+    threads: int = 0,
+    again: bool = False,
+    listener: BuildListener | None = None,
+) -> Build:
     """Make the build, unless it is there. Raises VersionError, and leaves nothing, if the input is not sound.
 
-    With `again` it is made anew and takes the place of the one that is there.
+    With `again` it is made anew and replaces the one that is there.
     """
     final = out / build_name(rows.base, rows.version)
     out.mkdir(parents=True, exist_ok=True)
@@ -95,8 +158,9 @@ def build(rows: VersionInput, *, out: Path, name: str, shards: int, threads: int
         aside = out / f"{_BUILDING}{final.name}"
         aside.mkdir()
         try:
-            facts = _make(rows, aside, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
-            _write_meta(out, facts)
+            record = _make(rows, aside, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
+            if listener is not None:
+                listener.written(out, record)
             reach("builder.before-rename")
             if final.exists():  # of another input or number of shards
                 shutil.rmtree(final)
@@ -107,58 +171,52 @@ def build(rows: VersionInput, *, out: Path, name: str, shards: int, threads: int
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         reach("builder.built")
-    return Build(final, facts)
+    return Build(final, record)
 
 
 def find_build(out: Path, base: int, version: int) -> Build | None:
     """A complete build, if there is one."""
     path = out / build_name(base, version)
     try:
-        facts = json.loads((path / BUILD).read_bytes())
-        found = Build(path, {**facts, "time": float(facts["time"])})
-        for shard in range(len(facts["files"])):
-            part = found.file(shard)
-            if (path / part_name(facts["name"], shard)).stat().st_size != part["bytes"]:
-                return None
-            meta_of(part)
-        whole = {"digest", "name", "shards"} <= facts.keys() and len(facts["files"]) == facts["shards"] > 0
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None  # of no use: it is made again
-    return found if whole else None
+        record = msgspec.json.decode((path / BUILD).read_bytes(), type=BuildRecord)
+        parts = [part_name(record.name, shard) for shard in range(record.shards)]
+        complete = all((path / part).stat().st_size == record.files[part].bytes for part in parts)
+    except (OSError, ValueError, KeyError, RecursionError):
+        return None  # damaged: it is made again
+    return Build(path, record) if complete and len(record.files) == record.shards else None
 
 
 def is_sound(found: Build) -> bool:
     """Whether every byte of a build's tars is as it was when they were written."""
     try:
         return all(
-            file_sha256(found.path / part_name(found.facts["name"], shard)) == found.file(shard)["sha256"]
-            for shard in range(found.facts["shards"])
+            file_sha256(found.path / part_name(found.record.name, shard)) == found.file(shard).sha256
+            for shard in range(found.record.shards)
         )
     except OSError:
         return False
 
 
-def remove_build(out: Path, path: Path) -> None:
-    """A build, and what the older builder would have told about it."""
+def remove_build(out: Path, path: Path, *, listener: BuildListener | None = None) -> None:
     base, _, version = path.name.partition("_")
     shutil.rmtree(path, ignore_errors=True)
-    for meta in (out / META).glob(f"{version}_{base}_*_0.json"):
-        meta.unlink(missing_ok=True)
+    if listener is not None:
+        listener.removed(out, int(base), int(version))
 
 
 def remove_unfinished(out: Path) -> None:
-    """What dead builders left. Only for whoever holds the lock: nobody else builds there then."""
+    """Remove what dead builders left. Only for the holder of the lock: nobody else builds there then."""
     for path in out.glob(f"{_BUILDING}*"):
         reach("builder.cleaning")
         remove_leftover(path)
 
 
 def _is_of(found: Build, rows: VersionInput, *, name: str, shards: int) -> bool:
-    facts = found.facts
-    return bool((facts["digest"], facts["name"], facts["shards"]) == (rows.digest, name, shards))
+    record = found.record
+    return (record.digest, record.name, record.shards) == (rows.digest, name, shards)
 
 
-def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: int) -> dict[str, Any]:
+def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: int) -> BuildRecord:
     began = time.perf_counter()
     with ThreadPoolExecutor(threads, thread_name_prefix="clickline-build") as pool:
         opened = {
@@ -175,25 +233,24 @@ def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: i
         reach("builder.cut")
         parts = list(pool.map(lambda shard: _pack(rows, aside, name, shard, shards, cut), range(shards)))
         reach("builder.packed")
-    facts = {
-        "format": FORMAT,
-        "name": name,
-        "version": rows.version,
-        "parent": rows.parent,
-        "base": rows.base,
-        "kind": rows.kind,
-        "shards": shards,
-        "digest": rows.digest,
-        "files": dict(zip((part_name(name, shard) for shard in range(shards)), parts, strict=True)),
-        "seconds": round(time.perf_counter() - began, 4),
-        "time": time.time(),
-    }
-    write_state(aside / BUILD, facts)
-    return facts
+    record = BuildRecord(
+        name=name,
+        version=rows.version,
+        parent=rows.parent,
+        base=rows.base,
+        kind=rows.kind,
+        shards=shards,
+        digest=rows.digest,
+        files=dict(zip((part_name(name, shard) for shard in range(shards)), parts, strict=True)),
+        seconds=round(time.perf_counter() - began, 4),
+        time=time.time(),
+    )
+    write_state(aside / BUILD, msgspec.to_builtins(record))
+    return record
 
 
 def _open(file: RowFile, complete: bool) -> _native.Dictionary:
-    """A row file, every byte looked at."""
+    """Open a row file after every byte of it was verified."""
     try:
         size = file.path.stat().st_size
         if size != file.bytes:
@@ -215,63 +272,53 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
 
 def _cut(
     layers: Sequence[_native.Dictionary], rows: VersionInput, aside: Path, table: str, shard: int, shards: int
-) -> dict[str, Any]:
-    """A shard's keys of one table."""
+) -> _CutTable:
+    """Write a shard's keys of one table to a dictionary of their own."""
     path = aside / f"part{shard}.{table}.dict"
     first, last = owned_buckets(shard, shards)
-    facts: dict[str, Any] = dict(
-        _native.merge_dictionaries(
-            str(path), list(layers), first_bucket=first, last_bucket=last, keep_deleted=rows.kind == "delta"
-        )
+    merged = _native.merge_dictionaries(
+        str(path), list(layers), first_bucket=first, last_bucket=last, keep_deleted=rows.kind == "delta"
     )
-    return {**facts, "path": path, "dim": layers[0].dim, "dtype": layers[0].dtype, "row_bytes": layers[0].row_bytes}
+    return _CutTable(
+        path,
+        TableRows(
+            dim=layers[0].dim,
+            dtype=layers[0].dtype,
+            row_bytes=layers[0].row_bytes,
+            count=merged["count"],
+            deleted=merged["deleted"],
+        ),
+    )
 
 
 def _pack(
-    rows: VersionInput, aside: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], dict[str, Any]]
-) -> dict[str, Any]:
-    mine = {table: facts for (table, of), facts in cut.items() if of == shard}
-    tables = {
-        table: {key: facts[key] for key in ("dim", "dtype", "row_bytes", "count", "deleted")}
-        for table, facts in mine.items()
-    }
-    told = {
-        "format": FORMAT,
-        "name": name,
-        "version": rows.version,
-        "parent": rows.parent,
-        "base": rows.base,
-        "kind": rows.kind,
-        "shard": shard,
-        "shards": shards,
-        "tables": tables,
-    }
+    rows: VersionInput, aside: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], _CutTable]
+) -> BuiltFile:
+    """Write a shard's tar, and remove the dictionaries that it is made of."""
+    mine = {table: one for (table, owner), one in cut.items() if owner == shard}
+    tables = {table: one.rows for table, one in mine.items()}
+    header = ShardHeader(
+        name=name,
+        version=rows.version,
+        parent=rows.parent,
+        base=rows.base,
+        kind=rows.kind,
+        shard=shard,
+        shards=shards,
+        tables=tables,
+    )
     tar = aside / part_name(name, shard)
-    made = write_tar(tar, told, {table: facts["path"] for table, facts in mine.items()})
-    write_synced(aside / f"{tar.name}.md5", f"{made['md5']}  {tar.name}\n".encode())
-    for facts in mine.values():
-        facts["path"].unlink()
-    return {**made, "rows": sum(facts["count"] for facts in mine.values()), "tables": tables}
-
-
-def _write_meta(out: Path, facts: dict[str, Any]) -> None:
-    """What the older builder told: how large its index (16 bytes a key) and data (4 before each value) would be."""
-    for shard, part in enumerate(facts["files"].values()):
-        path = out / META / f"{facts['version']}_{facts['base']}_{shard}_0.json"
-        write_state(path, meta_of(part))
-
-
-def meta_of(part: dict[str, Any]) -> dict[str, Any]:
-    tables = part["tables"].values()
-    return {
-        "index_total_count": str(sum(table["count"] for table in tables)),
-        "data_len_list": [str((4 + table["row_bytes"]) * table["count"]) for table in tables],
-        "index_len_list": [str(16 * table["count"]) for table in tables],
-    }
+    made = write_tar(tar, header, {table: one.path for table, one in mine.items()})
+    # Agents that get no SHA-256 with their command read the MD5 beside the file.
+    write_synced(aside / f"{tar.name}.md5", f"{made.md5}  {tar.name}\n".encode())
+    for one in mine.values():
+        one.path.unlink()
+    total = sum(table.count for table in tables.values())
+    return BuiltFile(made.bytes, made.sha256, made.md5, total, tables)
 
 
 def clean(out: Path) -> None:
-    """Remove what dead builders left, unless somebody builds there just now, who will."""
+    """Remove what dead builders left, unless another one is building there, which does so itself."""
     if out.is_dir():
         with suppress(BlockingIOError), _alone(out, wait=False):
             remove_unfinished(out)
@@ -279,7 +326,7 @@ def clean(out: Path) -> None:
 
 @contextmanager
 def _alone(out: Path, *, wait: bool = True) -> Iterator[None]:
-    """Builders of one directory go one after the other; a dead one holds nothing."""
+    """Hold the lock of a directory of builds; the kernel releases that of a dead builder."""
     with (out / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

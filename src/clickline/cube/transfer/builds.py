@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clickline.cube.shard_files import build_name
-from clickline.cube.transfer.builder import BUILD, Build, build, clean, find_build, is_sound, remove_build
+from clickline.cube.transfer.builder import (
+    BUILD,
+    Build,
+    BuildListener,
+    build,
+    clean,
+    find_build,
+    is_sound,
+    remove_build,
+)
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
 from clickline.cube.transfer.reconciler import ChainFile
@@ -38,9 +47,9 @@ class TransferPlan:
     keep: int = 3
     threads: int = 0
     mode: str = "base_delta"
-    download_mode: str = "http"
     donefile: str = ""
     deploy_path: str = ""
+    build_listener: BuildListener | None = None
 
     @property
     def shards(self) -> int:
@@ -105,7 +114,7 @@ class Builds:
         """A sound build of this link: the one that is there, if every byte is right, else one made now."""
         found = find_build(self._plan.output, link.base, link.version)
         damaged = False
-        if found is not None and found.facts["digest"] == link.digest and found.facts["shards"] == self._plan.shards:
+        if found is not None and (found.record.digest, found.record.shards) == (link.digest, self._plan.shards):
             damaged = not self.is_ready(link) and not is_sound(found)
             if not damaged:
                 return self._offered(found)
@@ -120,6 +129,7 @@ class Builds:
             shards=self._plan.shards,
             threads=self._plan.threads,
             again=damaged,
+            listener=self._plan.build_listener,
         )
         shutil.rmtree(self._incoming, ignore_errors=True)
         return self._offered(made)
@@ -132,7 +142,7 @@ class Builds:
                 return ()
             shards = range(self._plan.shards)
             sources = tuple(self._url(made.source(shard)) for shard in shards)
-            hashes = tuple(made.file(shard)["sha256"] for shard in shards)
+            hashes = tuple(made.file(shard).sha256 for shard in shards)
             found.append(ChainFile(link.version, link.base, sources, hashes))
         return tuple(found)
 
@@ -143,7 +153,7 @@ class Builds:
             base, _, version = path.name.partition("_")
             if base.isdigit() and version.isdigit() and path.name not in kept:
                 reach("transfer.tidying")
-                remove_build(self._plan.output, path)
+                remove_build(self._plan.output, path, listener=self._plan.build_listener)
                 self._sound.pop(path.name, None)
         clean(self._plan.output)
         shutil.rmtree(self._incoming, ignore_errors=True)

@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+
+from msgspec import Struct
 
 from clickline.cube.transfer.builds import Builds, TransferPlan
 from clickline.cube.transfer.instance import Instance
-from clickline.cube.transfer.ledger import Deployment, Ledger
+from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
 from clickline.cube.transfer.reconciler import ChainFile, DesiredState, Reconciler
 from clickline.cube.transfer.rollout_rule import Decision, Verdict, judge
 from clickline.cube.transfer.version_source import VersionSource
@@ -32,8 +33,20 @@ _LOOK_EVERY = 0.05
 _ROLLBACK_WITHIN = 10.0
 
 
+class RollbackResult(Struct, frozen=True):
+    """How a rollback went."""
+
+    version: int
+    switch: int
+    """Number of the switch."""
+    seconds: float
+    behind: list[str]
+    """Instances that do not serve the version yet."""
+    finished: bool
+
+
 class Transfer:
-    """Works in threads of its own from `start` to `close`. What it tells may be asked for at any time."""
+    """Works in threads of its own from `start` to `close`. Its state may be read from any thread."""
 
     def __init__(self, plan: TransferPlan, source: VersionSource, *, token: bytes, url: Callable[[str], str]) -> None:
         self.plan, self._source, self._url = plan, source, url
@@ -90,8 +103,8 @@ class Transfer:
             self._woken = self._news = True
             self._changed.notify_all()
 
-    def rollback(self, version: int = 0) -> dict[str, Any]:
-        """Switch all servers to the version before, or the one that is named, without waiting for anything else."""
+    def rollback(self, version: int = 0) -> RollbackResult:
+        """Switch all servers to the previous version, or the given one, without waiting for anything else."""
         began = time.perf_counter()
         with self._changed:
             ledger = self.ledger
@@ -102,7 +115,7 @@ class Transfer:
                 ledger.rolling = None
             ledger.held = left.version if left is not None else 0
             number = self._next_number()
-            deployment = Deployment(target.chain, phase="Enabling", number=number)
+            deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
             ledger.number, ledger.rolling = number, deployment
             self._save()
             self._set_desired()
@@ -115,7 +128,7 @@ class Transfer:
             behind = [one.name for one in self.instances if not one.serves(target.version, number)]
         seconds = round(time.perf_counter() - began, 4)
         log.info("rollback to version %d, switch %d: %.3f s", target.version, number, seconds)
-        return {"version": target.version, "switch": number, "seconds": seconds, "behind": behind, "finished": done}
+        return RollbackResult(target.version, number, seconds, behind, done)
 
     def resume(self) -> None:
         """Roll out the version that somebody went back from, after all."""
@@ -225,8 +238,8 @@ class Transfer:
                 return  # somebody went back meanwhile
             if ledger.rolling is not None:
                 self._give_up(ledger.rolling)
-            deployment = Deployment(good)
-            deployment.enter("Downloading")
+            deployment = Deployment(chain=good)
+            deployment.enter(Phase.DOWNLOADING)
             ledger.rolling = deployment
             ledger.held = 0  # the store names another version than the one that somebody went back from
             self._save()
@@ -243,22 +256,22 @@ class Transfer:
                 return
             rolling.behind = list(verdict.behind)
             without = f", without {', '.join(verdict.behind)}" if verdict.behind else ""
-            if rolling.phase == "Downloading":
+            if rolling.phase is Phase.DOWNLOADING:
                 log.info("[all download ok]inst :%d%s", len(self.reconcilers), without)
-                rolling.enter("Reloading")
+                rolling.enter(Phase.LOADING)
                 self._save()
                 reach("transfer.downloaded")
-            elif rolling.phase == "Reloading":
+            elif rolling.phase is Phase.LOADING:
                 log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
                 reach("transfer.loaded")
                 ledger.number = rolling.number = self._next_number()
-                rolling.enter("Enabling")
+                rolling.enter(Phase.SWITCHING)
                 self._save()
                 reach("transfer.numbered")
             else:
                 log.info("[all enable ok]inst :%d%s", len(self.reconcilers), without)
                 reach("transfer.switched")
-                rolling.enter("Finished")
+                rolling.enter(Phase.FINISHED)
                 ledger.end(rolling)
                 ledger.current, ledger.rolling = rolling, None
                 self._save()
@@ -270,17 +283,17 @@ class Transfer:
 
     def _verdict(self, rolling: Deployment) -> Verdict:
         version, number = rolling.version, rolling.number
-        made_it: dict[str, Callable[[Instance], bool]] = {
-            "Downloading": lambda one: one.has_downloaded(version),
-            "Reloading": lambda one: one.has_loaded(version),
-            "Enabling": lambda one: one.serves(version, number),
+        has_done: dict[Phase, Callable[[Instance], bool]] = {
+            Phase.DOWNLOADING: lambda one: one.has_downloaded(version),
+            Phase.LOADING: lambda one: one.has_loaded(version),
+            Phase.SWITCHING: lambda one: one.serves(version, number),
         }
         return judge(
             self.instances,
-            made_it[rolling.phase],
+            has_done[rolling.phase],
             patience=self.plan.patience,
             now=time.monotonic(),
-            refusals_count=rolling.phase == "Enabling",
+            refusals_count=rolling.phase is Phase.SWITCHING,
         )
 
     def _is_stuck(self) -> bool:
@@ -291,16 +304,18 @@ class Transfer:
         )
 
     def _give_up(self, rolling: Deployment) -> None:
-        log.warning("version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase)
+        log.warning(
+            "version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase.value
+        )
         self.ledger.end(rolling)
-        if rolling.phase == "Enabling":
+        if rolling.phase is Phase.SWITCHING:
             self.ledger.current = rolling
 
     def _rollback_target(self, version: int) -> Deployment:
         ledger = self.ledger
         known = ledger.deployed(self.plan.keep)
         others = [one for one in known if ledger.current is None or one.version != ledger.current.version]
-        if ledger.rolling is not None and ledger.rolling.phase == "Enabling" and ledger.current is not None:
+        if ledger.rolling is not None and ledger.rolling.phase is Phase.SWITCHING and ledger.current is not None:
             others = known
         chosen = [one for one in known if one.version == version] if version else others[-1:]
         if not chosen:
@@ -313,20 +328,20 @@ class Transfer:
 
     def _next_number(self) -> int:
         """Higher than any that we gave or a server has seen, should our own memory have been lost."""
-        return 1 + max([self.ledger.number, *(int(one.seen.get("number", 0)) for one in self.instances)])
+        return 1 + max([self.ledger.number, *(one.server.number for one in self.instances if one.server is not None)])
 
     def _set_desired(self) -> None:
         current, rolling = self.ledger.current, self.ledger.rolling
         serve = current
         prepare = None
-        if rolling is not None and rolling.phase == "Enabling":
+        if rolling is not None and rolling.phase is Phase.SWITCHING:
             serve = rolling
         elif rolling is not None:
             prepare = rolling
         desired = DesiredState(
             serve=None if serve is None else (serve.version, serve.number),
             prepare=None if prepare is None else prepare.version,
-            load=prepare is not None and prepare.phase == "Reloading",
+            load=prepare is not None and prepare.phase is Phase.LOADING,
             chains=tuple(self.builds.chain_files(one.chain) for one in (serve, prepare) if one is not None),
             awaited=tuple(
                 one.version for one in (serve, prepare) if one is not None and self.builds.is_awaited(one.chain)

@@ -1,4 +1,4 @@
-"""Transfer's process: plan, source, HTTP and threads put together."""
+"""Transfer's process: transfer, its HTTP, the file server of the builds and the lock of its directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.transfer import Transfer
-from clickline.cube.transfer.transfer_api import transfer_app
+from clickline.cube.transfer.transfer_api import TransferApi, TransferRoutes
 from clickline.cube.transfer.version_source import VersionSource
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
@@ -30,7 +30,7 @@ class TransferOptions:
     host: str = "127.0.0.1"
     port: int = 0
     wget_port: int = 0
-    """Of the built files; 0: the same port."""
+    """Port of the built files; 0: the same port."""
     address: str = ""
     """How agents reach this machine; `host` if empty."""
     open_to_all: bool = False
@@ -38,22 +38,32 @@ class TransferOptions:
 
 
 class TransferProcess:
-    """From its first to its last breath."""
+    """A transfer that listens: opened by the constructor, at work until `close`."""
 
-    def __init__(self, plan: TransferPlan, source: VersionSource, options: TransferOptions) -> None:
+    def __init__(
+        self,
+        plan: TransferPlan,
+        source: VersionSource,
+        options: TransferOptions,
+        *,
+        routes: TransferRoutes | None = None,
+    ) -> None:
+        """`routes` makes further HTTP routes, such as Cube's."""
         with ExitStack() as opening:
             self._lock = DirectoryLock(plan.scratch, f"transfer of {plan.name}")
             opening.callback(self._lock.release)
-            self._open(plan, source, options)
+            self._open(plan, source, options, routes)
             opening.pop_all()
 
-    def _open(self, plan: TransferPlan, source: VersionSource, options: TransferOptions) -> None:
+    def _open(
+        self, plan: TransferPlan, source: VersionSource, options: TransferOptions, routes: TransferRoutes | None
+    ) -> None:
         guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
         self._base = ""
         self.transfer = Transfer(plan, source, token=options.token, url=self._url)
-        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=options.wget_port)
+        app = TransferApi(self.transfer, guard=guard).app(files=self._files, routes=routes)
         self.web = WebServer(app, host=options.host, port=options.port)
         self._files_web = None
         if options.wget_port and options.wget_port != self.web.port:
