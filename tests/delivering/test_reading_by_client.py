@@ -1,4 +1,4 @@
-"""The client's face: arrays, decoded rows, async, the older codes, cube.conf; the verbs around it."""
+"""The client's face: arrays, decoded rows, async, Cube's codes, cube.conf; the verbs around it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from clickline.publish.row_files import LONGEST, WrittenRows, table_file, tables
 from clickline.publish.sample_rows import draw, paths_of, unread_columns
 from clickline.train.run_files.run_directory import find_checkpoint
 from clickline.versions import donefile
-from clickline.versions.chain import Chain, LayeredRows, check_fits, open_dictionary, opened
+from clickline.versions.chain import Chain, LayeredRows, NeedsBaseError, check_fits, open_dictionary, opened
 from clickline.versions.donefile import Donefile, directory_of
 from clickline.versions.golden_sample import ROWS, Sample
 from clickline.versions.maintenance import clean
@@ -92,16 +92,18 @@ def _parent(
         return None
     try:
         if done.last == 0:
-            raise VersionError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
+            raise NeedsBaseError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
         if settings.kind == "auto" and len(done.chain(done.last, where=store.url)) > LONGEST:
             raise VersionError(f"{LONGEST} deltas on one base are enough")
         chain = stack.enter_context(opened(store, done.last, done=done))
         check_fits(chain.manifest, tables_of(trained.learner, settings.dtype), where="this model")
         if chain.manifest.data_schema != trained.schema.to_dict():
-            raise VersionError(f"version {done.last} has other features (its schema differs); publish a base")
+            raise NeedsBaseError(f"version {done.last} has other features (its schema differs); publish a base")
     except VersionError as error:
         if settings.kind == "delta":
-            raise VersionError(f"{error}" if "base" in str(error) else f"{error}; publish a base") from error
+            if isinstance(error, NeedsBaseError):
+                raise
+            raise VersionError(f"{error}; publish a base") from error
         if done.last:
             watcher.say(f"a base, since: {error}")
         return None

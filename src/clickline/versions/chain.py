@@ -27,6 +27,10 @@ from clickline.versions.store import Store
 from clickline.versions.version_cache import ScratchFiles, VersionCache
 
 
+class NeedsBaseError(VersionError):
+    """Raised when a delta cannot lie on its parent; its message says that a base must be published."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """A version, its rows ready to be looked up."""
@@ -147,16 +151,16 @@ def opened_without_rows(
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
-    """Refuse tables that cannot lie over those of the parent."""
+    """Refuse tables that cannot lie over those of the parent. Raises NeedsBaseError."""
     if parent.tables.keys() != tables.keys():
-        raise VersionError(
+        raise NeedsBaseError(
             f"{where}: tables {', '.join(tables)} on version {parent.version} with {', '.join(parent.tables)}; "
             "a delta must have its parent's: publish a base"
         )
     for name, facts in tables.items():
         before = parent.tables[name]
         if (facts.dim, facts.dtype) != (before.dim, before.dtype):
-            raise VersionError(
+            raise NeedsBaseError(
                 f"{where}: table {name} has {facts.dtype} rows of dim {facts.dim}, version {parent.version} has "
                 f"{before.dtype} of {before.dim}; a delta must have its parent's: publish a base"
             )

@@ -1,4 +1,4 @@
-"""What configuration files of the older stack have in common: reading them, and saying what is wrong in them."""
+"""Reading of Cube's configuration files, and messages about what is wrong in them."""
 
 from __future__ import annotations
 

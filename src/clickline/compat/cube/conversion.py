@@ -55,7 +55,7 @@ def to_dictionary(
 def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str], *, seed: int | None = None) -> int:
     """A SequenceFile of a dictionary's rows, in their order. Gives their number.
 
-    The older stack knows no deleted keys, so that a dictionary which has some cannot be written for it.
+    Cube has no deleted keys, so a dictionary with some cannot be written for it.
     """
     try:
         dictionary = Dictionary(source)
@@ -82,7 +82,7 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
 def rows_to_sequence(
     rows: NDArray[np.float32], out: str | os.PathLike[str], *, layout: Layout = "fp32", seed: int | None = None
 ) -> int:
-    """A SequenceFile of a parameter's rows as the older seq_generator makes it: row i under key i, fp32 or 8 bits."""
+    """A SequenceFile of a parameter's rows as Cube's seq_generator makes it: row i under key i, fp32 or 8 bits."""
     with writing(out, seed=seed) as writer:
         for begin in range(0, len(rows), _BATCH):
             part = np.ascontiguousarray(rows[begin : begin + _BATCH], np.float32)

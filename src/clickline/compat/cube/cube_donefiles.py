@@ -1,4 +1,4 @@
-"""The older donefiles: base.txt and patch.txt, one JSON object per line for each product, appended when it is there.
+"""Cube's donefiles: base.txt and patch.txt, one JSON object per line for each product, appended when it is there.
 
 A base's key is its id; a patch's key is the id of its base, and its own id is larger. Ids are numbers, also where they
 are written as strings. A last line that is not complete yet is left alone until it is; any other bad line is an error

@@ -1,4 +1,4 @@
-"""Where the older stack keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
+"""Where Cube keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
 
 HTTP goes through httpx, which is there anyway and keeps its deadlines; everything else through fsspec. All reads are
 bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a

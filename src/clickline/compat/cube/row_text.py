@@ -1,7 +1,7 @@
 """Rows as text, one `KEY:VALUE` a line, to and from SequenceFiles; and a dump of values in hexadecimal.
 
 KEY is a decimal number below 2^64. What VALUE means is said by whoever converts: `text` is the bytes themselves, as
-the older kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
+Cube's kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def to_text(source: str | os.PathLike[str], *, values: Values = "text") -> Itera
 
 
 def dump(source: str | os.PathLike[str], *, most: int | None = None) -> Iterator[str]:
-    """Lines as the older seq_reader prints them: `key: K , value: HEX`."""
+    """Lines as Cube's seq_reader prints them: `key: K , value: HEX`."""
     for key, value in islice(rows_of(source), most):
         yield f"key: {key} , value: {value.hex()}"
 

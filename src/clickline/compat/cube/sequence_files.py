@@ -1,6 +1,6 @@
 """SequenceFiles of rows: read in chunks, written aside and renamed, so that half of one never has the name of a whole.
 
-The native reader and writer do the work; docs/older-formats.md has the bytes.
+The native reader and writer do the work; docs/compatibility.md has the bytes.
 """
 
 from __future__ import annotations

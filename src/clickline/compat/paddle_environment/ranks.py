@@ -1,4 +1,4 @@
-"""Which process of its role this is, and how many trainers there are: older stacks said it in many ways."""
+"""Which process of its role this is, and how many trainers there are: PaddlePaddle's launchers said it in many ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameter files of the older trainers: v1 files and pass directories, and LoDTensor files. Read only, by mapping.
+"""PaddlePaddle's parameter files: v1 files and pass directories, and LoDTensor files. Read only, by mapping.
 
 Sizes are checked against the file before anything is allocated in proportion to them.
 """

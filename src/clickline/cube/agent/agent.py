@@ -172,7 +172,7 @@ class Agent:
             if same_file(file.path, expected):
                 return
             shutil.rmtree(file.directory)  # of another build, or damaged since
-        self._remove_older_downloads(command, file)
+        self._remove_earlier_downloads(command, file)
         limits = DownloadLimits(
             rate=self.options.rate,
             largest=self.options.largest,
@@ -254,7 +254,7 @@ class Agent:
             versions = [downloaded_version(path) for path in folder.glob(f"{DOWNLOADING}*")]
             _remove_downloads(folder, before=max(versions, default=0))
 
-    def _remove_older_downloads(self, command: Download, file: DeployedFile) -> None:
+    def _remove_earlier_downloads(self, command: Download, file: DeployedFile) -> None:
         _remove_downloads(file.directory.parent, before=command.version)
 
     def _check_content(self, part: Path, command: Download) -> None:

@@ -84,7 +84,7 @@ def test_a_bad_line_is_named_and_leaves_no_file(tmp_path: Path, line: str, value
     assert [item.name for item in tmp_path.iterdir()] == ["text"]
 
 
-def test_the_dump_has_the_older_form(tmp_path: Path) -> None:
+def test_the_dump_has_the_form_of_cube(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("5:AB\n6:\n7:z\n")
     from_text(tmp_path / "text", tmp_path / "seq")
     assert list(dump(tmp_path / "seq", most=2)) == ["key: 5 , value: 4142", "key: 6 , value: "]

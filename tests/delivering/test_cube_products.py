@@ -1,4 +1,4 @@
-"""Older products, base.txt and SequenceFiles, are built and delivered like any version."""
+"""Cube's products, base.txt and SequenceFiles, are built and delivered like any version."""
 
 from __future__ import annotations
 
