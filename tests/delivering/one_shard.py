@@ -13,7 +13,8 @@ from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.cube_client import Cube
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
-from clickline.cube.transfer.builder import Build, build
+from clickline.cube.transfer.build_record import Build
+from clickline.cube.transfer.builder import build
 from clickline.cube.transfer.version_source import PublishedSource
 from clickline.fileserver.file_server import FileServer
 from clickline.versions.store import open_store

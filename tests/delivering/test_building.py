@@ -13,7 +13,8 @@ import pytest
 from clickline import _native
 from clickline.compat.cube.http.meta_info import MetaInfoFiles
 from clickline.cube.shard_files import read_shard, write_tar
-from clickline.cube.transfer.builder import build, find_build
+from clickline.cube.transfer.build_record import find_build
+from clickline.cube.transfer.builder import build
 from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.files import failpoints

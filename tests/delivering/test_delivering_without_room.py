@@ -12,7 +12,8 @@ from test_versions_on_a_server import read
 
 from clickline.cube.agent import download
 from clickline.cube.server import compaction
-from clickline.cube.transfer.builder import build, find_build
+from clickline.cube.transfer.build_record import find_build
+from clickline.cube.transfer.builder import build
 from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.versions.store import open_store

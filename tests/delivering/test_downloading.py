@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clickline.cube.agent.download import DownloadLimits, ExpectedHashes, download, web_client
+from clickline.cube.agent.download import DownloadLimits, ExpectedHashes, FileHashes, download, web_client
 from clickline.errors import PeerError, VersionError
 from clickline.fileserver.file_server import FileServer
 
@@ -36,8 +36,8 @@ SHA = ExpectedHashes(sha256=hashlib.sha256(CONTENT).hexdigest())
 
 def test_all_of_it(url: str, client: httpx.Client, tmp_path: Path) -> None:
     md5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
-    facts = download(client, url, tmp_path / "a.part", expected=ExpectedHashes(sha256=SHA.sha256, md5=md5))
-    assert facts == {"bytes": len(CONTENT), "sha256": SHA.sha256, "md5": md5}
+    hashes = download(client, url, tmp_path / "a.part", expected=ExpectedHashes(sha256=SHA.sha256, md5=md5))
+    assert hashes == FileHashes(bytes=len(CONTENT), sha256=SHA.sha256, md5=md5)
     assert (tmp_path / "a.part").read_bytes() == CONTENT
 
 

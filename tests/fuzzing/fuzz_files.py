@@ -28,8 +28,9 @@ from clickline.cube.agent import agent
 from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
-from clickline.cube.transfer.builder import find_build
+from clickline.cube.transfer.build_record import find_build
 from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.rollback import next_number
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_settings import plan_of
 from clickline.errors import ClicklineError, DataError, JobError, VersionError
@@ -151,8 +152,8 @@ class Readers:
         _sendable([views.info(), views.scaler(0), views.history()])
         _sendable([json.loads(meta) for meta in transfer.ledger.metas.values()])
         transfer._set_desired()
-        transfer._roll()
-        assert transfer._next_number() > 0
+        transfer._advance()
+        assert next_number(transfer.ledger, transfer.instances) > 0
         return True
 
     def cube_state(self, data: bytes) -> bool:

@@ -9,7 +9,6 @@ A success is what the server confirmed, never what was merely asked of it.
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from clickline.cube.agent.deployed_file import DeployedFile, InvalidCommandError, check_name
 from clickline.cube.agent.download import (
     DamagedFileError,
     DownloadLimits,
@@ -46,7 +46,7 @@ from clickline.cube.messages import (
 )
 from clickline.cube.server.cube_commands import CubeCommands
 from clickline.cube.server.disk import DOWNLOADING, downloaded_version
-from clickline.cube.shard_files import deployed_name, part_name, read_shard
+from clickline.cube.shard_files import read_shard
 from clickline.errors import ClicklineError, VersionError
 from clickline.files.atomic import sync_directory
 from clickline.files.failpoints import reach
@@ -55,16 +55,10 @@ from clickline.files.leftovers import abandoned, being_written, remove_leftover
 
 log = logging.getLogger("clickline.agent")
 DOWNLOADED = "download.json"
-SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_LONGEST_PATH = 4096
 _CONCURRENT = (Check, RollBack)
 """Commands that need not wait for one that is running."""
 _BASE_SECONDS, _DELTA_SECONDS = 3600.0, 900.0
 """How long a download may take."""
-
-
-class InvalidCommandError(VersionError):
-    """Raised for a command that cannot be meant, such as one that names a path outside of the deployment."""
 
 
 @dataclass(frozen=True)
@@ -82,24 +76,6 @@ class AgentOptions:
     rate: float = 0.0
     largest: int = 1 << 40
     ready: Path | None = None
-
-
-@dataclass(frozen=True)
-class DeployedFile:
-    """Where the file of one version and shard lies below a deploy path."""
-
-    directory: Path
-    path: Path
-
-    @classmethod
-    def of(cls, command: Command, deploy: Path) -> DeployedFile:
-        directory = deploy / "data" / deployed_name(command.base, command.version)
-        return cls(directory, directory / part_name(command.name, command.shard))
-
-    @property
-    def staging(self) -> Path:
-        """The directory that a download is written to before it gets its name."""
-        return self.directory.with_name(f"{DOWNLOADING}{self.directory.name}")
 
 
 class Agent:
@@ -124,7 +100,7 @@ class Agent:
     def run(self, command: AnyCommand) -> Reply:
         """Execute a command. Never raises: what went wrong is in the reply."""
         try:
-            file = self._locate(command)
+            file = DeployedFile.of(command, deploy=self.options.deploy)
         except InvalidCommandError as error:
             return Reply(code=ReplyCode.INVALID, message=str(error))
         key = (command.name, command.shard)
@@ -153,8 +129,7 @@ class Agent:
 
     def server_status(self, name: str) -> ServerStatus:
         """What the server reports of itself. Raises PeerError if it cannot be reached."""
-        if not SAFE_NAME.fullmatch(name):
-            raise InvalidCommandError(f"dict_name {name!r:.80}")
+        check_name(name)
         with self._server(name, patience=0.1) as server:
             return server.status()
 
@@ -234,19 +209,6 @@ class Agent:
             shutil.rmtree(path, ignore_errors=True)
 
     # --- what they need ---
-
-    def _locate(self, command: Command) -> DeployedFile:
-        """Where a command's file lies. Raises InvalidCommandError for anything outside of the deployment."""
-        if not SAFE_NAME.fullmatch(command.name):
-            raise InvalidCommandError(f"dict_name {command.name!r:.80}")
-        given = (command.deploy_path or str(self.options.deploy))[: _LONGEST_PATH + 1]
-        try:
-            deploy = Path(given).resolve()
-        except (ValueError, OSError, RuntimeError):
-            raise InvalidCommandError(f"deploy_path {given!r:.200} is not a path") from None
-        if len(given) > _LONGEST_PATH or not deploy.is_relative_to(self.options.deploy.resolve()):
-            raise InvalidCommandError(f"deploy_path {given!r:.200} is outside of {self.options.deploy}")
-        return DeployedFile.of(command, deploy)
 
     def _remove_leftovers(self) -> None:
         """At the start: of the downloads that were interrupted, only the newest may still be resumed."""

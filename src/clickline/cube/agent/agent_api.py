@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from clickline.cube.agent.agent import Agent, InvalidCommandError
+from clickline.cube.agent.agent import Agent
+from clickline.cube.agent.deployed_file import InvalidCommandError
 from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AnyCommand, Reply, ReplyCode
 from clickline.errors import ClicklineError
 from clickline.net.web_server import Guard, json_object, unauthorised

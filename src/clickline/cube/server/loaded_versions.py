@@ -19,22 +19,21 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from clickline import _native
 from clickline.cube.server.disk import COMPACT, DOWNLOADING, Disk, downloaded_version, version_of
+from clickline.cube.server.switch_log import SwitchLog
 from clickline.cube.shard_files import ShardFile
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
-from clickline.files.json_state import read_state, write_state
 from clickline.files.leftovers import abandoned, remove_leftover
 
 log = logging.getLogger("clickline.cube")
-_HISTORY = 100
 
 
 class NativeServer(Protocol):
-    """What answers readers."""
+    """The native server, which answers readers."""
 
     def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
     def replace(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
@@ -44,7 +43,7 @@ class NativeServer(Protocol):
 
 @dataclass(frozen=True)
 class ServedVersion:
-    """What is in service. Whoever holds one reads one version."""
+    """The version in service. A reader that holds one sees this version only, also after a switch."""
 
     version: int = 0
     number: int = 0
@@ -52,7 +51,10 @@ class ServedVersion:
 
 
 class LoadedVersions:
-    """Safe to use from any thread: changes go one after the other, `view` is replaced as a whole."""
+    """A server's versions: loaded, switched to, dropped. Safe to use from any thread.
+
+    Changes are serialized by `lock`; `view` is replaced as a whole, so that readers need no lock.
+    """
 
     def __init__(
         self,
@@ -75,18 +77,11 @@ class LoadedVersions:
         self._loading = threading.Lock()
         self.load_seconds = 0.0
         self.problems: list[str] = []
-        """What is wrong with what lies here, since the start."""
+        """What was found wrong with the files, since the start."""
         self._native, self._keep, self._memory = native, keep, memory
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
-        found = read_state(directory / "state.json") or {}
-        try:
-            self._number = _switch_number(found.get("number", 0))
-            self._history = [(_switch_number(v), _switch_number(n)) for v, n in found.get("history", [])]
-            self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
-        except (TypeError, ValueError) as error:
-            where = directory / "state.json"
-            raise VersionError(f"{where}: damaged: {error}; remove it to begin without what it knew") from None
+        self._log = SwitchLog.read(directory, name=name, shard=shard, shards=shards)
 
     # --- what is there ---
 
@@ -97,18 +92,23 @@ class LoadedVersions:
     @property
     def noted(self) -> tuple[int, int]:
         """Version and number of the last switch, be it served yet or not."""
-        return self._history[-1] if self._history else (0, 0)
+        return self._log.last
+
+    @property
+    def peers(self) -> list[str]:
+        """Addresses of the other servers of this shard."""
+        return self._log.peers
 
     # --- changes ---
 
     def restore(self, *, may_serve: Callable[[], bool]) -> None:
         """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
         version, number = self.noted
-        for one in reversed(self._kept()):  # the last one first: readers wait for it
+        for one in reversed(self._log.versions(self._keep)):  # the last one first: readers wait for it
             try:
                 self.load(one)
             except (VersionError, RuntimeError, ValueError) as error:
-                self._complain(f"version {one} cannot be loaded again: {error}")
+                self._report(f"version {one} cannot be loaded again: {error}")
             with self.lock:
                 if one == version and one in self._loaded and not self.view.version and may_serve():
                     self._native.switch(version, number)
@@ -137,21 +137,19 @@ class LoadedVersions:
     def switch(self, version: int, number: int = 0, *, peers: Iterable[str] | None = None) -> None:
         """Serve a loaded version. `number` 0 takes the next; a number that was overtaken is refused."""
         with self.lock:
-            number = number or self._number + 1
+            number = number or self._log.number + 1
             if (version, number) == (self.view.version, self.view.number):
                 return
             if version not in self._loaded:
                 raise VersionError(f"version {version} is not loaded here; loaded: {self._listed()}")
-            if number < self._number or (number == self._number and version != self.noted[0]):
+            # A switch that was overtaken, by a rollback for instance, must not undo what came after it.
+            if number < self._log.number or (number == self._log.number and version != self.noted[0]):
                 raise VersionError(
-                    f"switch {number} to version {version} is refused: switch {self._number} to version "
+                    f"switch {number} to version {version} is refused: switch {self._log.number} to version "
                     f"{self.noted[0]} came before"
                 )
             reach("cube.before-switch")
-            self._number = number
-            self.peers = self.peers if peers is None else list(peers)
-            self._history = [*(one for one in self._history if one[0] != version), (version, number)][-_HISTORY:]
-            self._note()
+            self._log.add(version, number, peers=peers)
             reach("cube.noted")
             self._native.switch(version, number)
             self.view = ServedVersion(version, number, self._loaded[version][1])
@@ -161,7 +159,7 @@ class LoadedVersions:
     def rollback(self, number: int = 0, *, version: int = 0, peers: Iterable[str] | None = None) -> int:
         """Serve the version before, or the one that is named. It must be loaded."""
         with self.lock:
-            before = [one for one, _ in self._history[:-1] if one in self._loaded]
+            before = [one for one in self._log.versions()[:-1] if one in self._loaded]
             if not version and not before:
                 raise VersionError(f"there is no version to go back to; loaded: {self._listed()}")
             version = version or before[-1]
@@ -192,7 +190,8 @@ class LoadedVersions:
     def trim(self) -> list[int]:
         """Keep the last versions that were in service and what came after; delete what none of them needs."""
         with self.lock:
-            kept = set(self._kept()) | {version for version in self._loaded if version > self.view.version}
+            newer = {version for version in self._loaded if version > self.view.version}
+            kept = newer | set(self._log.versions(self._keep))
             dropped = [version for version in self._loaded if version not in kept]
             for version in dropped:
                 self.drop(version)
@@ -255,7 +254,7 @@ class LoadedVersions:
                 except (RuntimeError, ValueError, OSError) as error:
                     found.pop(shard.path, None)
                     self.disk.distrust(shard, str(error))
-                    self._complain(f"{shard.path}: damaged: {error}")
+                    self._report(f"{shard.path}: damaged: {error}")
                     break
             else:
                 return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
@@ -276,32 +275,9 @@ class LoadedVersions:
         used = {path for paths, _ in self._loaded.values() for path in paths}
         self._opened = {path: opened for path, opened in self._opened.items() if path in used}
 
-    def _kept(self) -> list[int]:
-        return [version for version, _ in self._history[-self._keep :]]
-
     def _listed(self) -> str:
         return ", ".join(map(str, self.loaded)) or "none"
 
-    def _note(self) -> None:
-        facts: dict[str, Any] = {
-            "name": self.name,
-            "shard": self.shard,
-            "shards": self.shards,
-            "current": self._history[-1][0],
-            "number": self._number,
-            "history": self._history,
-            "peers": self.peers,
-            "time": time.time(),
-        }
-        write_state(self.directory / "state.json", facts)
-
-    def _complain(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         log.warning("%s", text)
         self.problems.append(text)
-
-
-def _switch_number(value: Any) -> int:
-    """A version or the number of a switch, as it was noted."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-        raise ValueError(f"{value!r:.40} is neither a version nor the number of a switch")
-    return value

@@ -10,19 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clickline.cube.shard_files import build_name
-from clickline.cube.transfer.builder import (
-    BUILD,
-    Build,
-    BuildListener,
-    build,
-    clean,
-    find_build,
-    is_sound,
-    remove_build,
-)
+from clickline.cube.transfer.build_record import BUILD, Build, BuildListener, find_build, is_sound, remove_build
+from clickline.cube.transfer.builder import build, clean
+from clickline.cube.transfer.desired_state import ChainFile
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
-from clickline.cube.transfer.reconciler import ChainFile
 from clickline.cube.transfer.version_source import ChainLink, VersionSource
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
@@ -34,11 +26,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 @dataclass(frozen=True)
 class TransferPlan:
-    """What transfer is to do."""
+    """What transfer delivers, to which servers, and how."""
 
     name: str
     replicas: list[list[Replica]]
-    """By shard."""
+    """Replicas by shard."""
     output: Path
     scratch: Path
     interval: float = 10.0
@@ -57,18 +49,18 @@ class TransferPlan:
 
 
 class Builds:
-    """All builds of one output directory."""
+    """The builds of one output directory. Only what was verified byte by byte since the start is offered."""
 
     def __init__(self, plan: TransferPlan, source: VersionSource, *, url: Callable[[str], str]) -> None:
         self._plan, self._source, self._url = plan, source, url
         self._sound: dict[str, tuple[int, int]] = {}
-        """Builds whose every byte was looked at since we started, by name: inode and time of their build.json."""
+        """Builds that were verified since the start, by name: inode and time of their build.json."""
         self._failed: dict[ChainLink, tuple[float, float]] = {}
-        """Steps whose builds could not be made again: when to try next, and the pause until then."""
+        """Links whose builds could not be made again: when to try next, and the pause until then."""
         clean(plan.output)
 
     def build(self, chain: list[ChainLink]) -> tuple[list[ChainLink], str]:
-        """Builds of the chain, as far as it is sound, and what is wrong with the rest."""
+        """Build the chain: the links that are sound, and what is wrong with the first that is not."""
         good: list[ChainLink] = []
         for link in chain:
             try:
@@ -84,20 +76,20 @@ class Builds:
         return name in self._sound and self._sound[name] == self._identity(name)
 
     def suspect(self, base: int, version: int) -> None:
-        """Somebody got something else than was built: the build is not offered before it was looked through again."""
+        """Stop offering a build, since an agent got something else than was built, until it was verified again."""
         self._sound.pop(build_name(base, version), None)
 
     def is_due(self, link: ChainLink) -> bool:
-        """Whether a link's build is to be looked through or made again now."""
+        """Whether a link's build is to be verified or made again now."""
         return not self.is_ready(link) and time.monotonic() >= self._failed.get(link, (0.0, 0.0))[0]
 
     def is_awaited(self, chain: list[ChainLink]) -> bool:
-        """Whether something of the chain cannot be offered yet, and nothing speaks against that it soon can."""
+        """Whether a build of the chain cannot be offered yet, and none has failed: it soon can."""
         missing = [link for link in chain if not self.is_ready(link)]
         return bool(missing) and not any(link in self._failed for link in missing)
 
     def prepare_again(self, link: ChainLink) -> bool:
-        """Make a build of a version that was delivered before ready to be offered; False if that failed."""
+        """Verify a build of a version that was delivered before, or make it again; False if that failed."""
         try:
             self.prepare(link)
         except VersionError as error:
@@ -135,6 +127,7 @@ class Builds:
         return self._offered(made)
 
     def chain_files(self, chain: list[ChainLink]) -> tuple[ChainFile, ...]:
+        """What agents fetch for a chain; empty while one of its builds cannot be offered."""
         found = []
         for link in chain:
             made = find_build(self._plan.output, link.base, link.version)
@@ -147,7 +140,7 @@ class Builds:
         return tuple(found)
 
     def tidy(self, kept_versions: list[Deployment]) -> None:
-        """Builds that none of the last versions needs go away, and so does what was never finished."""
+        """Remove the builds that none of these versions needs, and what was never finished."""
         kept = {build_name(link.base, link.version) for one in kept_versions for link in one.chain}
         for path in self._plan.output.iterdir() if self._plan.output.is_dir() else ():  # going back needs no builds
             base, _, version = path.name.partition("_")
@@ -160,7 +153,7 @@ class Builds:
 
     @property
     def _incoming(self) -> Path:
-        """Where row files come to that are not on this machine."""
+        """Where row files of a store elsewhere are copied to."""
         return self._plan.scratch / "incoming"
 
     def _offered(self, found: Build) -> Build:

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 import msgspec
 
 from clickline.cube.messages import AnyCommand, Download, Load, RollBack, Switch
 from clickline.cube.transfer.agent_client import AgentBusyError, AgentClient, DamagedBuildError
+from clickline.cube.transfer.desired_state import ChainFile, DesiredState
 from clickline.cube.transfer.instance import Instance, InstanceState
 from clickline.errors import PeerError, VersionError
 
@@ -28,37 +28,6 @@ _PROBE_EVERY = 1.0
 _FIRST_PAUSE = 0.25
 """Seconds until something that failed is tried again; twice as long each time that it fails again."""
 _LONGEST_PAUSE = 30.0
-
-
-@dataclass(frozen=True)
-class ChainFile:
-    """One version of a chain, as agents fetch it."""
-
-    version: int
-    base: int
-    sources: tuple[str, ...]
-    """URLs, by shard."""
-    hashes: tuple[str, ...]
-    """SHA-256, by shard."""
-
-
-@dataclass(frozen=True)
-class DesiredState:
-    """What an instance should serve, and what it should have prepared."""
-
-    serve: tuple[int, int] | None = None
-    """Version and number of the switch."""
-    prepare: int | None = None
-    """A version that is to be downloaded."""
-    load: bool = False
-    """Whether it is to be loaded, too."""
-    chains: tuple[tuple[ChainFile, ...], ...] = ()
-    """The chains of the versions named above."""
-    awaited: tuple[int, ...] = ()
-    """Those of them whose builds are being verified or made again: nothing is wrong with the instance."""
-
-    def chain(self, version: int) -> tuple[ChainFile, ...]:
-        return next((chain for chain in self.chains if chain and chain[-1].version == version), ())
 
 
 class Reconciler(threading.Thread):

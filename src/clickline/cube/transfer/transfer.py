@@ -16,33 +16,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from msgspec import Struct
-
 from clickline.cube.transfer.builds import Builds, TransferPlan
+from clickline.cube.transfer.desired_state import ChainFile, desired_state
 from clickline.cube.transfer.instance import Instance
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
-from clickline.cube.transfer.reconciler import ChainFile, DesiredState, Reconciler
-from clickline.cube.transfer.rollout_rule import Decision, Verdict, judge
+from clickline.cube.transfer.reconciler import Reconciler
+from clickline.cube.transfer.rollback import RollbackResult, next_number, rollback_target
+from clickline.cube.transfer.rollout_rule import Decision, Verdict, is_stuck, judge_deployment
 from clickline.cube.transfer.version_source import VersionSource
-from clickline.errors import ClicklineError, VersionError
+from clickline.errors import ClicklineError
 from clickline.files.failpoints import reach
 
 log = logging.getLogger("clickline.transfer")
-_LOOK_EVERY = 0.05
-"""Seconds between looks at a donefile that lies on this machine."""
+_POLL_EVERY = 0.05
+"""Seconds between polls of a donefile that lies on this machine."""
 _ROLLBACK_WITHIN = 10.0
-
-
-class RollbackResult(Struct, frozen=True):
-    """How a rollback went."""
-
-    version: int
-    switch: int
-    """Number of the switch."""
-    seconds: float
-    behind: list[str]
-    """Instances that do not serve the version yet."""
-    finished: bool
 
 
 class Transfer:
@@ -56,9 +44,9 @@ class Transfer:
         self.problem = ""
         """Why the newest version is not in service, if it should be."""
         self._changed = threading.Condition(threading.RLock())
-        self._woken, self._news, self._stopping = True, False, False
+        self._notified, self._has_news, self._stopping = True, False, False
         self._stamp: object = None
-        self._looked = 0.0
+        self._polled = 0.0
         self._saved = True
         self.reconcilers = [
             Reconciler(
@@ -66,7 +54,7 @@ class Transfer:
                 name=plan.name,
                 token=token,
                 peers=[other.cube for other in replicas if other != replica],
-                on_change=self._something_happened,
+                on_change=self._notify_change,
                 on_damaged=self._distrust_build,
             )
             for shard, replicas in enumerate(plan.replicas)
@@ -80,7 +68,7 @@ class Transfer:
 
     @property
     def runs(self) -> bool:
-        """Whether the thread that takes the steps is there; a step may take long, so how it gets on says nothing."""
+        """Whether the thread that takes the steps is alive; a step may take long, so its progress says nothing."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -98,9 +86,9 @@ class Transfer:
         self._thread.join(60.0)
 
     def notify(self) -> None:
-        """There may be a new version: look at once."""
+        """Poll the source at once, since there may be a new version."""
         with self._changed:
-            self._woken = self._news = True
+            self._notified = self._has_news = True
             self._changed.notify_all()
 
     def rollback(self, version: int = 0) -> RollbackResult:
@@ -108,13 +96,13 @@ class Transfer:
         began = time.perf_counter()
         with self._changed:
             ledger = self.ledger
-            target = self._rollback_target(version)
+            target = rollback_target(ledger, self.instances, version, keep=self.plan.keep)
             left = ledger.rolling or ledger.current
             if ledger.rolling is not None:
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
             ledger.held = left.version if left is not None else 0
-            number = self._next_number()
+            number = next_number(ledger, self.instances)
             deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
             ledger.number, ledger.rolling = number, deployment
             self._save()
@@ -123,7 +111,7 @@ class Transfer:
                 lambda: ledger.rolling is not deployment or self._verdict(deployment).decision is Decision.GO,
                 _ROLLBACK_WITHIN,
             )
-            self._roll()
+            self._advance()
             done = ledger.current is deployment
             behind = [one.name for one in self.instances if not one.serves(target.version, number)]
         seconds = round(time.perf_counter() - began, 4)
@@ -131,20 +119,20 @@ class Transfer:
         return RollbackResult(target.version, number, seconds, behind, done)
 
     def resume(self) -> None:
-        """Roll out the version that somebody went back from, after all."""
+        """Roll out the version that was rolled back from, after all."""
         with self._changed:
             self.ledger.held = 0
             self._save()
         self.notify()
 
     def register_meta(self, key: str, meta: str) -> None:
-        """Keep what somebody tells about a part of a version."""
+        """Keep JSON that another program registers for a part of a version."""
         with self._changed:
             self.ledger.metas[key] = meta
             self._save()
 
     def address_of(self, name: str) -> str:
-        """Where agents get a file of the builds."""
+        """URL of a file of the builds, for agents."""
         return self._url(name)
 
     # --- the thread ---
@@ -155,27 +143,27 @@ class Transfer:
         while not self._stopping:
             try:
                 with self._changed:
-                    self._save_what_was_not()
-                    self._roll()
+                    self._save_again()
+                    self._advance()
                 self._check_builds()
                 with self._changed:
-                    self._roll()
+                    self._advance()
                     blocked = self.ledger.rolling is not None and not self._is_stuck()
                 if not blocked and self._is_due():
-                    self._look()
+                    self._poll()
             except ClicklineError as error:
-                self._complain(str(error))
+                self._report_problem(str(error))
             except Exception as error:
                 log.exception("transfer")
-                self._complain(f"{type(error).__name__}: {error}")
+                self._report_problem(f"{type(error).__name__}: {error}")
             with self._changed:
-                self._changed.wait_for(lambda: self._news or self._stopping, _LOOK_EVERY)
-                self._news = False
+                self._changed.wait_for(lambda: self._has_news or self._stopping, _POLL_EVERY)
+                self._has_news = False
 
     def _check_builds(self) -> None:
-        """Before builds of versions that are in service or under way are offered again: every byte is looked at.
+        """Verify the builds of versions that are in service or being rolled out before they are offered again.
 
-        After a start nobody knows what happened to them meanwhile, and an agent may say that it got something else.
+        After a start nobody knows what happened to them meanwhile, and an agent may have got something else.
         """
         with self._changed:
             offered = [one for one in (self.ledger.rolling, self.ledger.current) if one is not None]
@@ -187,7 +175,7 @@ class Transfer:
                 self._set_desired()
                 for reconciler in self.reconcilers if is_ready else ():
                     reconciler.try_again()
-                self._roll()
+                self._advance()
 
     def _tidy(self) -> None:
         with self._changed:
@@ -196,58 +184,58 @@ class Transfer:
 
     def _distrust_build(self, file: ChainFile) -> None:
         self.builds.suspect(file.base, file.version)
-        self._something_happened()
+        self._notify_change()
 
     def _save(self) -> None:
-        """Note where we are. If that fails, nothing further is done before it has succeeded."""
+        """Write the ledger. If that fails, nothing further is done before it has succeeded."""
         self._saved = False
         self.ledger.save()
         self._saved = True
 
-    def _save_what_was_not(self) -> None:
+    def _save_again(self) -> None:
         if not self._saved:
             self._save()
             self._set_desired()
 
     def _is_due(self) -> bool:
         stamp = self._source.stamp()
-        if self._woken or stamp != self._stamp or time.monotonic() - self._looked >= self.plan.interval:
-            self._woken, self._stamp, self._looked = False, stamp, time.monotonic()
+        if self._notified or stamp != self._stamp or time.monotonic() - self._polled >= self.plan.interval:
+            self._notified, self._stamp, self._polled = False, stamp, time.monotonic()
             return True
         return False
 
-    def _look(self) -> None:
-        """Choose and build; the rollout begins when a build is there."""
+    def _poll(self) -> None:
+        """Choose a version and build it; its rollout begins when the build is there."""
         chain = self._source.chain()
         with self._changed:
             serving = self.ledger.rolling or self.ledger.current
             held = self.ledger.held
         if not chain or chain[-1].version in (held, serving and serving.version):
-            self._complain("" if self.ledger.rolling is None else self.problem)
+            self._report_problem("" if self.ledger.rolling is None else self.problem)
             return
         reach("transfer.chosen")
         good, problem = self.builds.build(chain)
-        self._complain(problem)
+        self._report_problem(problem)
         if not good or good[-1].version in (held, serving and serving.version):
             return
         if serving and serving.version > good[-1].version and chain[-1].version > serving.version:
-            return  # what is newer is not sound, and going back is not what was asked for
+            return  # the newer one is not sound, and nobody asked to go back
         with self._changed:
             ledger = self.ledger
             if ledger.held != held or (ledger.rolling or ledger.current) is not serving:
-                return  # somebody went back meanwhile
+                return  # a rollback came in between
             if ledger.rolling is not None:
                 self._give_up(ledger.rolling)
             deployment = Deployment(chain=good)
             deployment.enter(Phase.DOWNLOADING)
             ledger.rolling = deployment
-            ledger.held = 0  # the store names another version than the one that somebody went back from
+            ledger.held = 0  # the store names another version than the one that was rolled back from
             self._save()
             log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.link.base)
             reach("transfer.built")
             self._set_desired()
 
-    def _roll(self) -> None:
+    def _advance(self) -> None:
         """Take the steps of the rollout that can be taken now."""
         ledger = self.ledger
         while (rolling := ledger.rolling) is not None and not self._stopping:
@@ -264,7 +252,7 @@ class Transfer:
             elif rolling.phase is Phase.LOADING:
                 log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
                 reach("transfer.loaded")
-                ledger.number = rolling.number = self._next_number()
+                ledger.number = rolling.number = next_number(ledger, self.instances)
                 rolling.enter(Phase.SWITCHING)
                 self._save()
                 reach("transfer.numbered")
@@ -282,26 +270,10 @@ class Transfer:
             self._set_desired()
 
     def _verdict(self, rolling: Deployment) -> Verdict:
-        version, number = rolling.version, rolling.number
-        has_done: dict[Phase, Callable[[Instance], bool]] = {
-            Phase.DOWNLOADING: lambda one: one.has_downloaded(version),
-            Phase.LOADING: lambda one: one.has_loaded(version),
-            Phase.SWITCHING: lambda one: one.serves(version, number),
-        }
-        return judge(
-            self.instances,
-            has_done[rolling.phase],
-            patience=self.plan.patience,
-            now=time.monotonic(),
-            refusals_count=rolling.phase is Phase.SWITCHING,
-        )
+        return judge_deployment(rolling, self.instances, patience=self.plan.patience, now=time.monotonic())
 
     def _is_stuck(self) -> bool:
-        """Whether the rollout waits for somebody who is in trouble: a newer version may then take its place."""
-        now = time.monotonic()
-        return any(
-            one.trouble_since is not None and now - one.trouble_since > self.plan.patience for one in self.instances
-        )
+        return is_stuck(self.instances, patience=self.plan.patience, now=time.monotonic())
 
     def _give_up(self, rolling: Deployment) -> None:
         log.warning(
@@ -311,51 +283,17 @@ class Transfer:
         if rolling.phase is Phase.SWITCHING:
             self.ledger.current = rolling
 
-    def _rollback_target(self, version: int) -> Deployment:
-        ledger = self.ledger
-        known = ledger.deployed(self.plan.keep)
-        others = [one for one in known if ledger.current is None or one.version != ledger.current.version]
-        if ledger.rolling is not None and ledger.rolling.phase is Phase.SWITCHING and ledger.current is not None:
-            others = known
-        chosen = [one for one in known if one.version == version] if version else others[-1:]
-        if not chosen:
-            listed = ", ".join(str(one.version) for one in others) or "none"
-            raise VersionError(f"no version {version or 'before this one'} to go back to; kept: {listed}")
-        shards = {one.shard for one in self.instances if one.has_loaded(chosen[0].version)}
-        if len(shards) < self.plan.shards:
-            raise VersionError(f"version {chosen[0].version} is not loaded on any server of some shard")
-        return chosen[0]
-
-    def _next_number(self) -> int:
-        """Higher than any that we gave or a server has seen, should our own memory have been lost."""
-        return 1 + max([self.ledger.number, *(one.server.number for one in self.instances if one.server is not None)])
-
     def _set_desired(self) -> None:
-        current, rolling = self.ledger.current, self.ledger.rolling
-        serve = current
-        prepare = None
-        if rolling is not None and rolling.phase is Phase.SWITCHING:
-            serve = rolling
-        elif rolling is not None:
-            prepare = rolling
-        desired = DesiredState(
-            serve=None if serve is None else (serve.version, serve.number),
-            prepare=None if prepare is None else prepare.version,
-            load=prepare is not None and prepare.phase is Phase.LOADING,
-            chains=tuple(self.builds.chain_files(one.chain) for one in (serve, prepare) if one is not None),
-            awaited=tuple(
-                one.version for one in (serve, prepare) if one is not None and self.builds.is_awaited(one.chain)
-            ),
-        )
+        desired = desired_state(self.ledger, self.builds)
         for reconciler in self.reconcilers:
             reconciler.set_desired(desired)
 
-    def _something_happened(self) -> None:
+    def _notify_change(self) -> None:
         with self._changed:
-            self._news = True
+            self._has_news = True
             self._changed.notify_all()
 
-    def _complain(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         if problem != self.problem:
             if problem:
                 log.warning("%s", problem)

@@ -18,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from clickline.cube.agent.agent import Agent, InvalidCommandError
+from clickline.cube.agent.agent import Agent
+from clickline.cube.agent.deployed_file import InvalidCommandError
 from clickline.cube.messages import (
     AnyCommand,
     Check,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from clickline.compat.cube.http.meta_info import MetaInfo, meta_info
 from clickline.cube.shard_files import build_name, part_name
-from clickline.cube.transfer.builder import find_build
+from clickline.cube.transfer.build_record import find_build
 from clickline.cube.transfer.instance import Instance, InstanceState
 from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer
