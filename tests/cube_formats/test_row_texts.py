@@ -70,7 +70,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, data: bytes, values: Values
         ("-1:x", "text", "below 2^64, got '-1'"),
         ("18446744073709551616:x", "text", "below 2^64"),
         ("1_0:x", "text", "below 2^64"),
-        ("5:1 x", "fp32", "'x' is no number"),
+        ("5:1 x", "fp32", "'x' is not a number"),
         ("5:1e39", "fp32", "too large for fp32"),
         ("5:abc", "hex", "pairs of hexadecimal digits"),
         ("", "text", "there is no colon"),

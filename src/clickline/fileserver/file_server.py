@@ -62,7 +62,7 @@ class FileServer(HttpServer):
     ) -> None:
         super().__init__(listen=listen, limits=limits)
         if token is not None and len(token) < _SHORTEST_TOKEN:
-            raise JobError(f"The token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`.")
+            raise JobError(f"the token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`")
         self.root = ServedDirectory(root)
         self._token, self._limit, self._most_uploads = token, upload_limit, most_uploads
         self._idle, self._checksum_wait = upload_idle, checksum_wait
@@ -91,10 +91,10 @@ class FileServer(HttpServer):
             await send(message)
 
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > _LONGEST_URL:
-            await _refusal(414, f"The URL has more than {_LONGEST_URL} bytes.")(scope, receive, counted)
+            await _refusal(414, f"the URL has more than {_LONGEST_URL} bytes")(scope, receive, counted)
         elif sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
             # Beneath us, only headers that come in several pieces are counted.
-            await _refusal(431, f"The headers have more than {LARGEST_HEADERS} bytes.")(scope, receive, counted)
+            await _refusal(431, f"the headers have more than {LARGEST_HEADERS} bytes")(scope, receive, counted)
         else:
             await self._app(scope, receive, counted)
 
@@ -122,7 +122,7 @@ class FileServer(HttpServer):
         try:
             return await (self._put(request, path) if request.method == "PUT" else self._get(request, path))
         except NotServed:
-            return _refusal(404, "There is no such file.")
+            return _refusal(404, "there is no such file")
 
     async def _get(self, request: Request, path: str) -> Response:
         file = await self._in_thread(self.root.open, path)
@@ -146,7 +146,7 @@ class FileServer(HttpServer):
         try:
             ranges = wanted(asked.get("range") if applies else None, file.size)
         except NoSuchRange:
-            return _refusal(416, "The file has no such range.", {"Content-Range": f"bytes */{file.size}"})
+            return _refusal(416, "the file has no such range", {"Content-Range": f"bytes */{file.size}"})
         # Who asks for the headers alone wants them all; who wants the bytes does not wait for long.
         wait = None if request.method == "HEAD" else self._checksum_wait
         sha256 = await self._digests.of(file, wait=wait)
@@ -164,26 +164,26 @@ class FileServer(HttpServer):
 
     async def _put(self, request: Request, path: str) -> Response:
         if self._token is None:
-            return _refusal(403, "This server takes no uploads: it was started without a token.")
+            return _refusal(403, "this server takes no uploads: it was started without a token")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
             return _refusal(
-                401, "Uploads need the header 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
+                401, "uploads need the header 'Authorization: Bearer TOKEN'", {"WWW-Authenticate": "Bearer"}
             )
         announced = request.headers.get("content-length", "0")
         if not announced.isascii() or not announced.isdigit() or len(announced) > 20 or int(announced) > self._limit:
-            return _refusal(413, f"The file is larger than {self._limit} bytes, the limit of this server.")
+            return _refusal(413, f"the file is larger than {self._limit} bytes, the limit of this server")
         if self._metrics.under_way >= self._most_uploads:
-            return _refusal(503, f"{self._most_uploads} uploads are under way; try again.", {"Retry-After": "1"})
+            return _refusal(503, f"{self._most_uploads} uploads are under way; try again", {"Retry-After": "1"})
         with self._metrics.upload():
             try:
                 return await self._take(request, path)
             except UploadRefused as refused:
                 return _refusal(refused.status, str(refused))
             except TimeoutError:
-                return _refusal(408, f"Nothing came for {self._idle:g} seconds.")
+                return _refusal(408, f"nothing came for {self._idle:g} seconds")
             except OSError as error:
-                return _refusal(507, f"The file cannot be stored: {error.strerror}.")
+                return _refusal(507, f"the file cannot be stored: {error.strerror}")
 
     async def _take(self, request: Request, path: str) -> Response:
         upload = await self._in_thread(partial(Upload, self.root, path, limit=self._limit))
@@ -192,7 +192,7 @@ class FileServer(HttpServer):
             expected = request.headers.get("x-checksum-sha256")
             file, sha256, is_new = await self._in_thread(partial(upload.finish, expected=expected))
         except ClientDisconnect:
-            raise UploadRefused(400, "The connection ended before the file did.") from None
+            raise UploadRefused(400, "the connection ended before the file did") from None
         finally:
             upload.drop()
         self._digests.remember(file, sha256)

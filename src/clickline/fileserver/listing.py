@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import NotRequired, TypedDict
 from urllib.parse import quote
 
 from clickline.fileserver.served_directory import DirectoryEntry
@@ -20,7 +20,23 @@ _PAGE = """\
 """
 
 
-def as_json(path: str, entries: Sequence[DirectoryEntry]) -> dict[str, Any]:
+class ListedEntry(TypedDict):
+    """A file or directory of a listing; directories have no size."""
+
+    name: str
+    type: str
+    bytes: NotRequired[int]
+    modified: float
+
+
+class Listing(TypedDict):
+    """A directory's contents."""
+
+    path: str
+    entries: list[ListedEntry]
+
+
+def as_json(path: str, entries: Sequence[DirectoryEntry]) -> Listing:
     """`path` is as asked for, without the slash before it."""
     return {
         "path": "/" + path,

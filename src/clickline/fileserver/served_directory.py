@@ -59,7 +59,7 @@ class ServedDirectory:
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(directory).expanduser().resolve()
         if not self.path.is_dir():
-            raise DataError(f"There is no directory '{directory}' to serve files from.")
+            raise DataError(f"there is no directory '{directory}' to serve files from")
 
     def parts(self, path: str) -> list[str]:
         """A path of a URL, decoded, as names; none for the root itself."""

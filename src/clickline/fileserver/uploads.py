@@ -44,7 +44,7 @@ class Upload:
     def write(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101
         if self.size + len(data) > self._limit:
-            raise UploadRefused(413, f"The file is larger than {self._limit} bytes, the limit of this server.")
+            raise UploadRefused(413, f"the file is larger than {self._limit} bytes, the limit of this server")
         self._file.write(data)
         self._digest.update(data)
         self.size += len(data)
@@ -54,14 +54,14 @@ class Upload:
         assert self._file is not None  # noqa: S101
         found = self._digest.hexdigest()
         if expected is not None and expected.strip().lower() != found:
-            raise UploadRefused(400, f"The bytes that came have the SHA-256 {found}, not the one of the header.")
+            raise UploadRefused(400, f"the bytes that came have the SHA-256 {found}, not the one of the header")
         self._file.flush()
         os.fsync(self._file.fileno())
         is_new = not self._target.exists()
         try:
             self._temporary.replace(self._target)
         except OSError as error:
-            raise UploadRefused(409, f"The file cannot be put in place: {error.strerror}.") from None
+            raise UploadRefused(409, f"the file cannot be put in place: {error.strerror}") from None
         sync_directory(self._target.parent)
         facts = os.fstat(self._file.fileno())
         fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -97,21 +97,21 @@ def _target(root: ServedDirectory, path: str) -> Path:
     try:
         parts = root.parts(path)
     except NotServed:
-        raise UploadRefused(400, "That is no path for a file: no part may be empty or start with a dot.") from None
+        raise UploadRefused(400, "that is not a path for a file: no part may be empty or start with a dot") from None
     if not parts or path.endswith("/"):
-        raise UploadRefused(400, "A file needs a name: the path ends with a slash.")
+        raise UploadRefused(400, "a file needs a name: the path ends with a slash")
     parent = root.path
     for part in parts[:-1]:
         try:
             (parent / part).mkdir(exist_ok=True)
             parent = (parent / part).resolve(strict=True)
         except (OSError, RuntimeError):
-            raise UploadRefused(409, f"'{part}' on the way is no directory.") from None
+            raise UploadRefused(409, f"'{part}' on the way is not a directory") from None
         if not parent.is_relative_to(root.path):
-            raise UploadRefused(409, f"'{part}' on the way is no directory.")
+            raise UploadRefused(409, f"'{part}' on the way is not a directory")
     target = parent / parts[-1]
     if target.is_dir():
-        raise UploadRefused(409, "There is a directory of that name.")
+        raise UploadRefused(409, "there is a directory of that name")
     return target
 
 

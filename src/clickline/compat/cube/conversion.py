@@ -37,19 +37,19 @@ def to_dictionary(
         size = int(sizes[0]) if len(sizes) else _size(layout, 1)
         dim = size // 4 if layout == "fp32" else size - 8
         if dim < 1 or _size(layout, dim) != size:
-            raise DataError(f"'{source}' does not hold {layout}: the value of key {keys[0]} has {size} bytes.")
+            raise DataError(f"'{source}' does not hold {layout}: the value of key {keys[0]} has {size} bytes")
         if (other := np.flatnonzero(sizes != size)).size:
             place = int(other[0])
             raise DataError(
                 f"'{source}' must hold values of {size} bytes, as its first is, but that of key {keys[place]} has "
-                f"{sizes[place]}."
+                f"{sizes[place]}"
             )
         rows = values.reshape(-1, size)
     with aside(out) as temporary:
         try:
             return write_dictionary(temporary, keys, rows, dtype=DTYPES[layout], dim=dim, threads=threads)
         except ValueError as error:  # a key that comes twice
-            raise DataError(f"'{source}' makes no dictionary: {error}.") from None
+            raise DataError(f"'{source}' makes no dictionary: {error}") from None
 
 
 def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str], *, seed: int | None = None) -> int:
@@ -65,7 +65,7 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
     if dictionary.deleted:
         raise DataError(
             f"'{source}' has {dictionary.deleted} deleted keys, which a SequenceFile cannot say: merge it with what it "
-            "is a delta of, and write that."
+            "is a delta of, and write that"
         )
     keys = dictionary.keys()
     with writing(out, seed=seed) as writer:

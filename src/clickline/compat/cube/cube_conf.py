@@ -75,11 +75,11 @@ def parse_cube_conf(text: str, *, source: str = "cube.conf") -> list[CubeDiction
     try:
         items: Any = json.loads(text)
     except RecursionError:
-        raise JobError(f"{source} is nested too deeply.") from None
+        raise JobError(f"{source} is nested too deeply") from None
     except ValueError as error:
-        raise JobError(f"{source} is no JSON: {error}.") from None
+        raise JobError(f"{source} is not JSON: {error}") from None
     if not isinstance(items, list) or not items:
-        raise JobError(f"{source} must be an array with an object for each dictionary.")
+        raise JobError(f"{source} must be an array with an object for each dictionary")
     found: list[CubeDictionary] = []
     for place, item in enumerate(items):
         try:
@@ -89,7 +89,7 @@ def parse_cube_conf(text: str, *, source: str = "cube.conf") -> list[CubeDiction
             raise explained(error, source, prefix=f"[{place}{f' {name!r:.60}' if name else ''}] ") from None
     names = [dictionary.dict_name for dictionary in found]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise JobError(f"{source}: dict_name {repeated[0]!r} is there twice.")
+        raise JobError(f"{source}: dict_name {repeated[0]!r} is there twice")
     return found
 
 

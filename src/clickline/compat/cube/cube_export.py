@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,6 @@ class ExportedProduct:
     input: str
     rows: int
     deleted: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def export_version(

@@ -50,7 +50,7 @@ def read_bytes(place: str, *, limit: int) -> bytes | None:
             except (FileNotFoundError, NotADirectoryError):
                 return None
     if data is not None and len(data) > limit:
-        raise DataError(f"'{place}' is larger than {limit} bytes.")
+        raise DataError(f"'{place}' is larger than {limit} bytes")
     return data
 
 
@@ -58,9 +58,9 @@ def fetch_directory(place: str, into: Path, *, largest: int = LARGEST_FILE) -> l
     """Copies of all files of a directory, which has none below it; complete, or an error."""
     names = _web_names(place) if is_web(place) else _names(place)
     if not names:
-        raise DataError(f"There are no files in '{place}'.")
+        raise DataError(f"there are no files in '{place}'")
     if len(names) > _MOST_FILES:
-        raise DataError(f"There are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken.")
+        raise DataError(f"there are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken")
     copies = []
     for name, source in names:
         with aside(into / name) as temporary, _reached(source):
@@ -109,7 +109,7 @@ def _system(place: str) -> tuple[Any, str]:
     try:
         system, name = fsspec.core.url_to_fs(place, **options)
     except (ImportError, ValueError) as error:
-        raise DataError(f"Cannot read '{place}': {error}") from None
+        raise DataError(f"cannot read '{place}': {error}") from None
     return system, name
 
 
@@ -119,14 +119,14 @@ def _names(place: str) -> list[tuple[str, str]]:
         try:
             items = system.ls(inner, detail=True)
         except FileNotFoundError:
-            raise DataError(f"There is no directory '{place}'.") from None
+            raise DataError(f"there is no directory '{place}'") from None
     found = []
     for item in sorted(items, key=lambda item: str(item["name"])):
         name = str(item["name"]).rstrip("/").rpartition("/")[2]
         if name.startswith((".", "_")):
             continue
         if item["type"] == "directory":
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory.")
+            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
         found.append((name, join(place, name)))
     return found
 
@@ -137,7 +137,7 @@ def _web_names(place: str) -> list[tuple[str, str]]:
     with _reached(directory):
         answer = _web_bytes(directory, _LARGEST_LISTING)
     if answer is None:
-        raise DataError(f"There is no directory '{place}'.")
+        raise DataError(f"there is no directory '{place}'")
     links = _Links()
     links.feed(answer.decode("utf-8", "replace"))
     found = {}
@@ -147,7 +147,7 @@ def _web_names(place: str) -> list[tuple[str, str]]:
         if not url.startswith(directory) or not name or name.startswith((".", "_")) or "\0" in name:
             continue  # the directory above, or a link to somewhere else
         if "/" in name:
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory.")
+            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
         found[name] = url
     return sorted(found.items())
 
@@ -190,12 +190,12 @@ class _Copy:
     def expect(self, size: int) -> None:
         """Raises DataError if so much is too much."""
         if size > self._largest:
-            raise DataError(f"'{self._source}' is larger than {self._largest} bytes, the most that is taken of a file.")
+            raise DataError(f"'{self._source}' is larger than {self._largest} bytes, the most that is taken of a file")
         room = shutil.disk_usage(self._target.parent).free - _SPARE
         if size - self._size > room:
             raise DataError(
                 f"'{self._source}': {size - self._size} bytes are to come, but there is room for {max(0, room)} in "
-                f"'{self._target.parent}'."
+                f"'{self._target.parent}'"
             )
         self._checked = size + min(_AHEAD, room // 2)
 
@@ -234,7 +234,7 @@ def _download(url: str, copy: _Copy) -> None:
             digest.update(piece)
         expected = answer.headers.get("x-checksum-sha256", digest.hexdigest())
     if expected != digest.hexdigest():
-        raise DataError(f"'{url}' came with other bytes than its checksum says.")
+        raise DataError(f"'{url}' came with other bytes than its checksum says")
 
 
 class _Links(HTMLParser):
@@ -253,7 +253,7 @@ def _reached(place: str) -> Iterator[None]:
     try:
         yield
     except httpx.InvalidURL as error:
-        raise DataError(f"'{place}' is no address: {error}.") from None
+        raise DataError(f"'{place}' is not an address: {error}") from None
     except (httpx.HTTPError, OSError, EOFError) as error:  # ftplib has EOFError for a connection that ends
         raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
     except Exception as error:

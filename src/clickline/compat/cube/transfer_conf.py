@@ -77,7 +77,7 @@ def read_transfer_conf(path: str | os.PathLike[str]) -> TransferConf:
 def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> TransferConf:
     sections = _sections(text, source)
     if "default" not in sections:
-        raise JobError(f"{source}: the section [default] is missing.")
+        raise JobError(f"{source}: the section [default] is missing")
     try:
         default = ConfTransfer.model_validate(sections["default"])
     except ValidationError as error:
@@ -90,7 +90,7 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
         said = f"there are {default.shard_num} shards × {default.copy_num} copies" if _PLACE.fullmatch(name) else ""
         problems.append(f"[cube_agent] {name} is not known{': ' + said if said else ''}")
     if problems:
-        raise JobError(f"{source}: " + "; ".join(problems) + ".")
+        raise JobError(f"{source}: " + "; ".join(problems))
     return TransferConf(default=default, instances=[_instance(places, *each, source) for each in known])
 
 
@@ -100,7 +100,7 @@ def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Con
     address, _, path = places[cube].partition("/")
     expected = "IP:PORT:/DEPLOY/PATH"
     if not address.endswith(":") or not path:
-        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'.")
+        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'")
     cube_host, cube_port = _host_and_port(address[:-1], cube, places[cube], expected, source)
     return ConfInstance(
         shard=shard,
@@ -116,7 +116,7 @@ def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Con
 def _host_and_port(text: str, name: str, value: str, expected: str, source: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'.")
+        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'")
     return host.strip("[]"), int(port)
 
 
@@ -130,16 +130,16 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
         if line.startswith("["):
             name = line.strip("[]").strip()
             if not line.endswith("]") or not name or name in sections:
-                raise JobError(f"{source}, line {number}: '{line:.60}' is no new section such as [default].")
+                raise JobError(f"{source}, line {number}: '{line:.60}' is not a new section such as [default]")
             inside = sections[name] = {}
             continue
         split = re.search(r"[:=]", line)
         key, value = (line[: split.start()].strip(), line[split.end() :].strip()) if split else ("", "")
         if not key:
-            raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'.")
+            raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'")
         if inside is None or key in inside:
             said = "comes before the first section" if inside is None else "is there twice"
-            raise JobError(f"{source}, line {number}: {key:.60} {said}.")
+            raise JobError(f"{source}, line {number}: {key:.60} {said}")
         inside[key] = value
     return sections
 

@@ -82,5 +82,5 @@ def _value(name: str, text: str) -> str:
     try:
         number = int(text)
     except ValueError:
-        raise JobError(f"{name}: '{text}' must be a whole number.") from None
+        raise JobError(f"{name}: '{text}' must be a whole number") from None
     return f"{number / 1000:g}" if name in MILLISECONDS else str(number)

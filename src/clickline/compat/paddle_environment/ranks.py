@@ -27,7 +27,7 @@ def rank_of(role: str, env: Mapping[str, str], *, pservers: list[str], port: int
         rank = _own_entry(env, pservers, port) if rank is None else rank
         rank = number_of(env, "PADDLE_TRAINER_ID") if rank is None else rank
         if rank is not None and rank >= len(pservers):
-            raise JobError(f"This is pserver {rank}, but only {len(pservers)} are named; ranks begin with 0.")
+            raise JobError(f"this is pserver {rank}, but only {len(pservers)} are named; ranks begin with 0")
         alone = len(pservers) == 1
         hint = "CLICKLINE_RANK, or POD_IP and PADDLE_PORT such that they are among the servers' addresses"
     else:
@@ -39,7 +39,7 @@ def rank_of(role: str, env: Mapping[str, str], *, pservers: list[str], port: int
         return rank
     if alone:
         return 0
-    raise JobError(f"Nothing says which {role} this is: set {hint}.")
+    raise JobError(f"nothing says which {role} this is: set {hint}")
 
 
 def _own_entry(env: Mapping[str, str], pservers: list[str], port: int | None) -> int | None:
@@ -75,7 +75,7 @@ def number_of(env: Mapping[str, str], name: str) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise JobError(f"{name}: '{text}' must be a whole number.")
+        raise JobError(f"{name}: '{text}' must be a whole number")
     return int(text)
 
 

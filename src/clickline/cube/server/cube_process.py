@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -56,6 +56,14 @@ class CubeOptions:
     open_gateway: bool = False
     ready: Path | None = None
     """A file that says where it listens, once it does."""
+
+
+class ReadyFile(TypedDict):
+    """Where a server listens."""
+
+    pid: int
+    wire: str
+    http: str | None
 
 
 class CubeProcess:
@@ -102,7 +110,8 @@ class CubeProcess:
         log.info("shard %d of %d listens at %s", options.shard, options.shards, self.native.address)
         self._compactor.wake()
 
-    def where(self) -> dict[str, Any]:
+    def where(self) -> ReadyFile:
+        """Contents of the file that says where it listens."""
         return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.address if self.web else None}
 
     def wait(self, heartbeat: Heartbeat) -> None:

@@ -1,10 +1,11 @@
-"""Transfer's HTTP: notify, rollback, resume, health, metrics, the built files, and the routes that are given to it.
+"""Transfer's HTTP: status, commands, health, metrics, the built files, and the routes that are given to it.
 
+    GET  /status                                             TransferStatus, as it is
     POST /notify, /rollback, /resume
     GET  /health, /metrics
     GET  /output/<base>_<version>/<name>_part<i>.tar         for agents
 
-Answers have the envelope {"success", "message", "data"}; docs/reference/cube-http.md has the shapes.
+Answers to commands have the envelope {"success", "message", "data"}; docs/reference/cube-http.md has the shapes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from clickline.cube.transfer.transfer import Transfer
+from clickline.cube.transfer.transfer_status import transfer_status
 from clickline.errors import ClicklineError
 from clickline.net.web_server import FAILED, OK, WRONG_REQUEST, Guard, envelope, json_object, unauthorised
 
@@ -39,6 +41,7 @@ class TransferApi:
         further = routes(self._transfer, self._guard) if routes is not None else ()
         return Starlette(
             routes=[
+                Route("/status", self._status),
                 Route("/notify", self._notify, methods=["POST"]),
                 Route("/rollback", self._rollback, methods=["POST"]),
                 Route("/resume", self._resume, methods=["POST"]),
@@ -48,6 +51,9 @@ class TransferApi:
                 *further,
             ]
         )
+
+    def _status(self, _: Request) -> Response:
+        return Response(msgspec.json.encode(transfer_status(self._transfer)), media_type="application/json")
 
     async def _notify(self, _: Request) -> Response:
         await run_in_threadpool(self._transfer.notify)

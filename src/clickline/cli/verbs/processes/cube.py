@@ -153,8 +153,14 @@ def bench(
     shown = Table("what", "value")
     for key, value in found["microseconds"].items():
         shown.add_row(key if key == "avg" else f"{key} %", f"{value:,.1f} us")
-    for key in ("qps", "keys_per_second", "requests", "failed", "missing_keys"):
-        shown.add_row(key, f"{found[key]:,}")
+    for label, number in (
+        ("qps", found["qps"]),
+        ("keys_per_second", found["keys_per_second"]),
+        ("requests", found["requests"]),
+        ("failed", found["failed"]),
+        ("missing_keys", found["missing_keys"]),
+    ):
+        shown.add_row(label, f"{number:,}")
     results().print(shown)
 
 
