@@ -10,12 +10,12 @@ import numpy as np
 
 from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.versions.store import open_store
 from cube_processes import eventually
 from version_stores import VersionStore, keys_from, rows_of

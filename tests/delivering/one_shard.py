@@ -11,11 +11,11 @@ from clickline.compat.cube.http.agent_routes import agent_routes
 from clickline.compat.cube.http.server_routes import server_routes
 from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
+from clickline.cube.builder.build_record import Build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
-from clickline.cube.transfer.build_record import Build
-from clickline.cube.transfer.builder import build
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.fileserver.file_server import FileServer
 from clickline.versions.store import open_store
 from version_stores import VersionStore

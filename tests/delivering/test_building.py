@@ -12,10 +12,10 @@ import pytest
 
 from clickline import _native
 from clickline.compat.cube.http.meta_info import MetaInfoFiles
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.shard_files import read_shard, write_tar
-from clickline.cube.transfer.build_record import find_build
-from clickline.cube.transfer.builder import build
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.files import failpoints
 from clickline.files.digests import sealed_json

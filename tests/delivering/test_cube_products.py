@@ -12,8 +12,8 @@ from clickline.compat.cube import cube_donefiles
 from clickline.compat.cube.http.meta_info import MetaInfoFiles
 from clickline.compat.cube.product_source import DonefileSource
 from clickline.compat.cube.sequence_files import writing
+from clickline.cube.builder.builder import build
 from clickline.cube.shard_files import read_shard
-from clickline.cube.transfer.builder import build
 from clickline.errors import VersionError
 
 

@@ -12,7 +12,7 @@ import pytest
 from one_shard import OneShard
 
 from clickline.compat.cube.http.agent_routes import run_cube_command
-from clickline.cube.messages import Download
+from clickline.cube.messages import DownloadCommand
 from version_stores import keys_from, rows_of
 
 DONE = {"success": "0", "message": "query ok", "data": ""}
@@ -126,7 +126,7 @@ def test_one_command_at_a_time(shard: OneShard, monkeypatch: pytest.MonkeyPatch)
         at_work.set()
         assert go_on.wait(10)
 
-    shard.agent.agent._handlers[Download] = slow
+    shard.agent.agent._handlers[DownloadCommand] = slow
     body = shard.body("download", version)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(run_cube_command(shard.agent.agent, body)))

@@ -11,10 +11,10 @@ from one_shard import OneShard
 from test_versions_on_a_server import read
 
 from clickline.cube.agent import download
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.server import compaction
-from clickline.cube.transfer.build_record import find_build
-from clickline.cube.transfer.builder import build
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.versions.store import open_store
 from cube_processes import eventually

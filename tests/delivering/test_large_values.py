@@ -12,7 +12,7 @@ from one_shard import NAME, OneShard
 
 from clickline import _native
 from clickline.compat.cube.http.seek import LARGEST_ANSWER
-from clickline.cube.transfer.builder import RowFile, VersionInput, build
+from clickline.cube.builder.builder import RowFile, VersionInput, build
 from clickline.files.digests import file_sha256
 
 COUNT = 1200

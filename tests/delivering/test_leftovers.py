@@ -12,8 +12,8 @@ from one_shard import TOKEN, OneShard
 from test_versions_on_a_server import read
 
 from clickline.cube.agent.agent import Agent, AgentOptions
+from clickline.cube.builder.builder import clean
 from clickline.cube.server.compaction import compact
-from clickline.cube.transfer.builder import clean
 from clickline.files.leftovers import abandoned, being_written
 from version_stores import keys_from
 from wire_peers import until

@@ -15,21 +15,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.messages import (
     COMMAND_PATH,
     SERVER_PATH,
-    AnyCommand,
-    Download,
-    Load,
-    Reply,
-    ReplyCode,
+    AgentReply,
+    AgentReplyCode,
+    AnyAgentCommand,
+    DownloadCommand,
+    LoadCommand,
     ServerStatus,
 )
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import InstanceState, Replica
 from clickline.cube.transfer.ledger import Phase
 from clickline.cube.transfer.transfer import Transfer
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.net.web_server import WebServer
 from clickline.versions import maintenance
@@ -53,27 +53,27 @@ class FakeAgent:
 
     async def _server(self, _: Request) -> Response:
         self.looks += 1
-        return Response(msgspec.json.encode(Reply(code=ReplyCode.DONE, server=self.status)))
+        return Response(msgspec.json.encode(AgentReply(code=AgentReplyCode.DONE, server=self.status)))
 
     async def _command(self, request: Request) -> Response:
-        command: AnyCommand = msgspec.json.decode(await request.body(), type=AnyCommand)
+        command: AnyAgentCommand = msgspec.json.decode(await request.body(), type=AnyAgentCommand)
         return Response(msgspec.json.encode(await run_in_threadpool(self._run, command)))
 
-    def _run(self, command: AnyCommand) -> Reply:
+    def _run(self, command: AnyAgentCommand) -> AgentReply:
         self.commands.append(command.verb)
         if command.verb in self.refuses:
-            return Reply(code=ReplyCode.FAILED, message=f"{command.verb} refused")
+            return AgentReply(code=AgentReplyCode.FAILED, message=f"{command.verb} refused")
         change: dict[str, Any]
         match command:
-            case Download():
+            case DownloadCommand():
                 self.held.wait(20)
                 change = {"complete": (*self.status.complete, command.version)}
-            case Load():
+            case LoadCommand():
                 change = {"loaded": (*self.status.loaded, command.version)}
             case _:
                 change = {"version": command.version, "number": command.number}
         self.status = msgspec.structs.replace(self.status, **change)
-        return Reply(code=ReplyCode.DONE)
+        return AgentReply(code=AgentReplyCode.DONE)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import fsspec
 import pytest
 
 from clickline.compat.cube.product_source import DonefileSource
-from clickline.cube.transfer.builder import build
+from clickline.cube.builder.builder import build
 from clickline.errors import VersionError
 from version_stores import VersionStore, keys_from
 

@@ -19,14 +19,14 @@ from clickline.compat.cube.http.transfer_routes import transfer_routes
 from clickline.compat.cube.product_source import DonefileSource
 from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.agent.agent_api import agent_app
+from clickline.cube.builder.builder import RowFile, VersionInput, build
+from clickline.cube.builder.version_source import ChainLink
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.server.server_api import server_app
-from clickline.cube.transfer.builder import RowFile, VersionInput, build
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_api import TransferApi
-from clickline.cube.transfer.version_source import ChainLink
 from clickline.files.digests import file_sha256
 from clickline.fileserver.file_server import FileServer
 from clickline.net.web_server import Guard

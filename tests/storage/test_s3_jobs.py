@@ -11,8 +11,8 @@ import pytest
 
 from clickline.compat.cube.product_source import DonefileSource
 from clickline.config import Job
+from clickline.cube.builder.builder import build
 from clickline.cube.shard_files import read_shard
-from clickline.cube.transfer.builder import build
 from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError

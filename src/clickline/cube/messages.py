@@ -1,7 +1,7 @@
 """What transfer, agents and cube servers say to each other: commands, replies, the state of a server.
 
-    POST /agent/command               one of the commands below → Reply
-    GET  /agent/server?name=NAME      Reply with `server`: what the cube server reports of itself
+    POST /agent/command               one of the commands below → AgentReply
+    GET  /agent/server?name=NAME      AgentReply with `server`: what the cube server reports of itself
 
 All of them are JSON, and their shapes are these structs: transfer encodes what the agent decodes. A reply is judged by
 its code, never by its message.
@@ -21,7 +21,7 @@ SwitchNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Shard = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class Command(Struct, frozen=True, kw_only=True, tag_field="command"):
+class AgentCommand(Struct, frozen=True, kw_only=True, tag_field="command"):
     """One version of one shard of a dictionary, which the agent is to do something with."""
 
     name: str
@@ -41,7 +41,7 @@ class Command(Struct, frozen=True, kw_only=True, tag_field="command"):
         return str(self.__struct_config__.tag)
 
 
-class Download(Command, frozen=True, kw_only=True, tag="download"):
+class DownloadCommand(AgentCommand, frozen=True, kw_only=True, tag="download"):
     """Fetch a version's file from `source`."""
 
     source: str
@@ -49,11 +49,11 @@ class Download(Command, frozen=True, kw_only=True, tag="download"):
     """Empty: the hashes that lie beside the source are used."""
 
 
-class Load(Command, frozen=True, kw_only=True, tag="load"):
+class LoadCommand(AgentCommand, frozen=True, kw_only=True, tag="load"):
     """Make the server load a downloaded version."""
 
 
-class Switch(Command, frozen=True, kw_only=True, tag="switch"):
+class SwitchCommand(AgentCommand, frozen=True, kw_only=True, tag="switch"):
     """Make the server serve a loaded version."""
 
     number: SwitchNumber = 0
@@ -62,29 +62,31 @@ class Switch(Command, frozen=True, kw_only=True, tag="switch"):
     """Addresses of the other servers of the shard; None: as before."""
 
 
-class RollBack(Command, frozen=True, kw_only=True, tag="roll_back"):
+class RollBackCommand(AgentCommand, frozen=True, kw_only=True, tag="roll_back"):
     """A switch that need not wait for a command that is running."""
 
     number: SwitchNumber = 0
     peers: tuple[str, ...] | None = None
 
 
-class Check(Command, frozen=True, kw_only=True, tag="check"):
+class CheckCommand(AgentCommand, frozen=True, kw_only=True, tag="check"):
     """Compare a version's file with its hash; the reply has `file`."""
 
 
-class Drop(Command, frozen=True, kw_only=True, tag="drop"):
+class DropCommand(AgentCommand, frozen=True, kw_only=True, tag="drop"):
     """Make the server drop a version from memory; its files stay."""
 
 
-class Remove(Command, frozen=True, kw_only=True, tag="remove"):
+class RemoveCommand(AgentCommand, frozen=True, kw_only=True, tag="remove"):
     """Make the server drop a version, and delete its files."""
 
 
-AnyCommand = Download | Load | Switch | RollBack | Check | Drop | Remove
+AnyAgentCommand = (
+    DownloadCommand | LoadCommand | SwitchCommand | RollBackCommand | CheckCommand | DropCommand | RemoveCommand
+)
 
 
-class ReplyCode(Enum):
+class AgentReplyCode(Enum):
     """How a command ended."""
 
     DONE = "done"
@@ -98,7 +100,7 @@ class ReplyCode(Enum):
 
 
 class FileCheck(Struct, frozen=True):
-    """Result of `Check`."""
+    """Result of `CheckCommand`."""
 
     loaded: bool
     in_service: bool
@@ -126,10 +128,10 @@ class ServerStatus(Struct, frozen=True, kw_only=True):
     time: float = 0.0
 
 
-class Reply(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The agent's reply."""
 
-    code: ReplyCode
+    code: AgentReplyCode
     message: str = ""
     """What went wrong, for people."""
     file: FileCheck | None = None

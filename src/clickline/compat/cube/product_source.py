@@ -20,8 +20,8 @@ from clickline.compat.cube import cube_donefiles
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.locations import fetch_directory, is_web, join, read_bytes
 from clickline.compat.cube.sequence_files import read_all
-from clickline.cube.transfer.builder import RowFile, VersionInput
-from clickline.cube.transfer.version_source import ChainLink, PublishedSource, VersionSource
+from clickline.cube.builder.builder import RowFile, VersionInput
+from clickline.cube.builder.version_source import ChainLink, PublishedSource, VersionSource
 from clickline.errors import DataError, VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE

@@ -30,19 +30,19 @@ from clickline.cube.agent.download import (
 )
 from clickline.cube.agent.expected_hashes import SHA256, expected_hashes
 from clickline.cube.messages import (
-    AnyCommand,
-    Check,
-    Command,
-    Download,
-    Drop,
+    AgentCommand,
+    AgentReply,
+    AgentReplyCode,
+    AnyAgentCommand,
+    CheckCommand,
+    DownloadCommand,
+    DropCommand,
     FileCheck,
-    Load,
-    Remove,
-    Reply,
-    ReplyCode,
-    RollBack,
+    LoadCommand,
+    RemoveCommand,
+    RollBackCommand,
     ServerStatus,
-    Switch,
+    SwitchCommand,
 )
 from clickline.cube.server.cube_commands import CubeCommands
 from clickline.cube.server.disk import DOWNLOADING, downloaded_version
@@ -55,7 +55,7 @@ from clickline.files.leftovers import abandoned, being_written, remove_leftover
 
 log = logging.getLogger("clickline.agent")
 DOWNLOADED = "download.json"
-_CONCURRENT = (Check, RollBack)
+_CONCURRENT = (CheckCommand, RollBackCommand)
 """Commands that need not wait for one that is running."""
 _BASE_SECONDS, _DELTA_SECONDS = 3600.0, 900.0
 """How long a download may take."""
@@ -87,45 +87,47 @@ class Agent:
         self._lock = threading.Lock()
         self._client = web_client()
         self._remove_leftovers()
-        self._handlers: dict[type[Command], Callable[[Any, DeployedFile], FileCheck | None]] = {
-            Download: self._download,
-            Load: self._load,
-            Switch: self._switch,
-            RollBack: self._roll_back,
-            Check: self._check,
-            Drop: self._drop,
-            Remove: self._remove,
+        self._handlers: dict[type[AgentCommand], Callable[[Any, DeployedFile], FileCheck | None]] = {
+            DownloadCommand: self._download,
+            LoadCommand: self._load,
+            SwitchCommand: self._switch,
+            RollBackCommand: self._roll_back,
+            CheckCommand: self._check,
+            DropCommand: self._drop,
+            RemoveCommand: self._remove,
         }
 
-    def run(self, command: AnyCommand) -> Reply:
+    def run(self, command: AnyAgentCommand) -> AgentReply:
         """Execute a command. Never raises: what went wrong is in the reply."""
         try:
             file = DeployedFile.of(command, deploy=self.options.deploy)
         except InvalidCommandError as error:
-            return Reply(code=ReplyCode.INVALID, message=str(error))
+            return AgentReply(code=AgentReplyCode.INVALID, message=str(error))
         key = (command.name, command.shard)
         exclusive = not isinstance(command, _CONCURRENT)
         with self._lock:
             if exclusive and key in self._running:
-                return Reply(code=ReplyCode.BUSY, message="another command for this dictionary and shard is running")
+                return AgentReply(
+                    code=AgentReplyCode.BUSY, message="another command for this dictionary and shard is running"
+                )
             if exclusive:
                 self._running.add(key)
         try:
             checked = self._handlers[type(command)](command, file)
         except InvalidCommandError as error:
-            return _failure(command, ReplyCode.INVALID, str(error))
+            return _failure(command, AgentReplyCode.INVALID, str(error))
         except DamagedFileError as error:
-            return _failure(command, ReplyCode.DAMAGED, str(error))
+            return _failure(command, AgentReplyCode.DAMAGED, str(error))
         except ClicklineError as error:
-            return _failure(command, ReplyCode.FAILED, str(error))
+            return _failure(command, AgentReplyCode.FAILED, str(error))
         except OSError as error:
-            return _failure(command, ReplyCode.FAILED, f"{error.filename or file.directory}: {error.strerror}")
+            return _failure(command, AgentReplyCode.FAILED, f"{error.filename or file.directory}: {error.strerror}")
         finally:
             if exclusive:
                 with self._lock:
                     self._running.discard(key)
         log.info("%s of version %d: done", command.verb, command.version)
-        return Reply(code=ReplyCode.DONE, file=checked)
+        return AgentReply(code=AgentReplyCode.DONE, file=checked)
 
     def server_status(self, name: str) -> ServerStatus:
         """What the server reports of itself. Raises PeerError if it cannot be reached."""
@@ -138,7 +140,7 @@ class Agent:
 
     # --- the commands ---
 
-    def _download(self, command: Download, file: DeployedFile) -> None:
+    def _download(self, command: DownloadCommand, file: DeployedFile) -> None:
         """Fetch into a staging directory, which gets its name when everything is there and right."""
         if not _is_web_address(command.source):
             raise VersionError(f"source {command.source!r:.200} must be one http:// or https:// URL")
@@ -166,22 +168,22 @@ class Agent:
             sync_directory(file.directory.parent)
         reach("agent.downloaded")
 
-    def _load(self, command: Load, _: DeployedFile) -> None:
+    def _load(self, command: LoadCommand, _: DeployedFile) -> None:
         reach("agent.loading")
         with self._server(command.name, command.server_port) as server:
             server.load(command.version, deadline=_BASE_SECONDS)
 
-    def _switch(self, command: Switch, _: DeployedFile) -> None:
+    def _switch(self, command: SwitchCommand, _: DeployedFile) -> None:
         reach("agent.enabling")
         with self._server(command.name, command.server_port) as server:
             server.switch(command.version, number=command.number, peers=command.peers)
         reach("agent.enabled")
 
-    def _roll_back(self, command: RollBack, _: DeployedFile) -> None:
+    def _roll_back(self, command: RollBackCommand, _: DeployedFile) -> None:
         with self._server(command.name, command.server_port) as server:
             server.roll_back(command.version, number=command.number, peers=command.peers)
 
-    def _check(self, command: Check, file: DeployedFile) -> FileCheck:
+    def _check(self, command: CheckCommand, file: DeployedFile) -> FileCheck:
         noted = read_state(file.directory / DOWNLOADED)
         if noted is None or not file.path.exists():
             raise VersionError(f"version {command.version} is not downloaded")
@@ -198,11 +200,11 @@ class Agent:
             sha256=sha256,
         )
 
-    def _drop(self, command: Drop, _: DeployedFile) -> None:
+    def _drop(self, command: DropCommand, _: DeployedFile) -> None:
         with self._server(command.name, command.server_port) as server:
             server.drop(command.version)
 
-    def _remove(self, command: Remove, file: DeployedFile) -> None:
+    def _remove(self, command: RemoveCommand, file: DeployedFile) -> None:
         with self._server(command.name, command.server_port) as server:
             server.remove(command.version)
         for path in (file.directory, file.staging):
@@ -216,10 +218,10 @@ class Agent:
             versions = [downloaded_version(path) for path in folder.glob(f"{DOWNLOADING}*")]
             _remove_downloads(folder, before=max(versions, default=0))
 
-    def _remove_earlier_downloads(self, command: Download, file: DeployedFile) -> None:
+    def _remove_earlier_downloads(self, command: DownloadCommand, file: DeployedFile) -> None:
         _remove_downloads(file.directory.parent, before=command.version)
 
-    def _check_content(self, part: Path, command: Download) -> None:
+    def _check_content(self, part: Path, command: DownloadCommand) -> None:
         header = read_shard(part).header
         wanted = {"name": command.name, "shard": command.shard, "version": command.version, "base": command.base}
         for key, value in wanted.items():
@@ -234,9 +236,9 @@ class Agent:
         return CubeCommands(address, name=name, token=self.options.token, patience=patience)
 
 
-def _failure(command: Command, code: ReplyCode, message: str) -> Reply:
+def _failure(command: AgentCommand, code: AgentReplyCode, message: str) -> AgentReply:
     log.warning("%s of version %d: %s", command.verb, command.version, message)
-    return Reply(code=code, message=message)
+    return AgentReply(code=code, message=message)
 
 
 def _remove_downloads(folder: Path, *, before: int) -> None:

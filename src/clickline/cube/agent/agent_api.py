@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
-from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AnyCommand, Reply, ReplyCode
+from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand
 from clickline.errors import ClicklineError
 from clickline.net.web_server import Guard, json_object, unauthorised
 
@@ -31,19 +31,19 @@ def agent_app(agent: Agent, *, guard: Guard, routes: AgentRoutes | None = None) 
         if not guard.admits(request):
             return unauthorised()
         try:
-            message: AnyCommand = msgspec.convert(await json_object(request, trusted=True), AnyCommand)
+            message: AnyAgentCommand = msgspec.convert(await json_object(request, trusted=True), AnyAgentCommand)
         except ValueError as error:
-            return _answer(Reply(code=ReplyCode.INVALID, message=str(error)), status=400)
+            return _answer(AgentReply(code=AgentReplyCode.INVALID, message=str(error)), status=400)
         return _answer(await run_in_threadpool(agent.run, message))
 
     def server(request: Request) -> Response:
         try:
             status = agent.server_status(request.query_params.get("name", ""))
         except InvalidCommandError as error:
-            return _answer(Reply(code=ReplyCode.INVALID, message=str(error)), status=400)
+            return _answer(AgentReply(code=AgentReplyCode.INVALID, message=str(error)), status=400)
         except ClicklineError as error:
-            return _answer(Reply(code=ReplyCode.FAILED, message=str(error)))
-        return _answer(Reply(code=ReplyCode.DONE, server=status))
+            return _answer(AgentReply(code=AgentReplyCode.FAILED, message=str(error)))
+        return _answer(AgentReply(code=AgentReplyCode.DONE, server=status))
 
     further = routes(agent, guard) if routes is not None else ()
     return Starlette(
@@ -51,5 +51,5 @@ def agent_app(agent: Agent, *, guard: Guard, routes: AgentRoutes | None = None) 
     )
 
 
-def _answer(reply: Reply, *, status: int = 200) -> Response:
+def _answer(reply: AgentReply, *, status: int = 200) -> Response:
     return Response(msgspec.json.encode(reply), status_code=status, media_type="application/json")

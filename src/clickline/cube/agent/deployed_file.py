@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from clickline.cube.messages import Command
+from clickline.cube.messages import AgentCommand
 from clickline.cube.server.disk import DOWNLOADING
 from clickline.cube.shard_files import deployed_name, part_name
 from clickline.errors import VersionError
@@ -33,7 +33,7 @@ class DeployedFile:
     path: Path
 
     @classmethod
-    def of(cls, command: Command, *, deploy: Path) -> DeployedFile:
+    def of(cls, command: AgentCommand, *, deploy: Path) -> DeployedFile:
         """The file of a command to the agent of `deploy`. Raises InvalidCommandError for anything outside of that."""
         check_name(command.name)
         given = (command.deploy_path or str(deploy))[: _LONGEST_PATH + 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import msgspec
 
-from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AnyCommand, Reply, ReplyCode, ServerStatus
+from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand, ServerStatus
 from clickline.errors import PeerError, VersionError
 
 _TIMEOUT = httpx.Timeout(120.0, connect=2.0)
@@ -38,11 +38,11 @@ class AgentClient:
             reply = self._send(request)
         except httpx.ReadTimeout:
             raise PeerError(f"{self._url}{SERVER_PATH}: no answer") from None
-        if reply.code is not ReplyCode.DONE or reply.server is None:
+        if reply.code is not AgentReplyCode.DONE or reply.server is None:
             raise PeerError(reply.message)
         return reply.server
 
-    def run(self, command: AnyCommand) -> None:
+    def run(self, command: AnyAgentCommand) -> None:
         """Execute a command. Raises VersionError if it is refused, PeerError if the agent cannot be reached."""
         content = msgspec.json.encode(command)
         headers = {"Content-Type": "application/json"}
@@ -51,14 +51,14 @@ class AgentClient:
         except httpx.ReadTimeout:
             # The agent goes on with it; asked again, it says that it is busy, or that all is done already.
             raise AgentBusyError from None
-        if reply.code is ReplyCode.BUSY:
+        if reply.code is AgentReplyCode.BUSY:
             raise AgentBusyError
-        if reply.code is ReplyCode.DAMAGED:
+        if reply.code is AgentReplyCode.DAMAGED:
             raise DamagedBuildError(reply.message)
-        if reply.code is not ReplyCode.DONE:
+        if reply.code is not AgentReplyCode.DONE:
             raise VersionError(reply.message)
 
-    def _send(self, request: httpx.Request) -> Reply:
+    def _send(self, request: httpx.Request) -> AgentReply:
         where = f"{self._url}{request.url.path}"
         try:
             answer = self._client.send(request)
@@ -69,6 +69,6 @@ class AgentClient:
         except RuntimeError as error:  # the client was closed meanwhile
             raise PeerError(f"{where}: {error}") from None
         try:
-            return msgspec.json.decode(answer.content, type=Reply)
+            return msgspec.json.decode(answer.content, type=AgentReply)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise PeerError(f"{where}: HTTP {answer.status_code}, and its reply cannot be read: {error}") from None

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from clickline.cube.transfer.version_source import ChainLink
+from clickline.cube.builder.version_source import ChainLink
 from clickline.errors import VersionError
 from clickline.files.json_state import read_state, write_state
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from clickline.cube.messages import AnyCommand, Download, Load, RollBack, Switch
+from clickline.cube.messages import AnyAgentCommand, DownloadCommand, LoadCommand, RollBackCommand, SwitchCommand
 from clickline.cube.transfer.agent_client import AgentBusyError, AgentClient, DamagedBuildError
 from clickline.cube.transfer.desired_state import ChainFile, DesiredState
 from clickline.cube.transfer.instance import Instance, InstanceState
@@ -162,7 +162,7 @@ class Reconciler(threading.Thread):
             instance.enter(InstanceState.DOWNLOADING, version=version)
             try:
                 self._run(
-                    Download(
+                    DownloadCommand(
                         name=self._dict,
                         shard=instance.shard,
                         version=file.version,
@@ -177,7 +177,7 @@ class Reconciler(threading.Thread):
         instance.enter(InstanceState.DOWNLOADED, version=version)
         if load:
             instance.enter(InstanceState.LOADING, version=version)
-            self._run(Load(name=self._dict, shard=instance.shard, version=version, base=chain[-1].base))
+            self._run(LoadCommand(name=self._dict, shard=instance.shard, version=version, base=chain[-1].base))
             instance.enter(InstanceState.LOADED, version=version)
 
     def _switch(self, version: int, number: int) -> None:
@@ -187,7 +187,7 @@ class Reconciler(threading.Thread):
         goes_back = (server is not None and version < server.version) or self._preparing is not None
         instance.enter(InstanceState.SWITCHING, version=version)
         base = next((file.base for file in self._desired.chain(version)), version)
-        kind = RollBack if goes_back else Switch
+        kind = RollBackCommand if goes_back else SwitchCommand
         self._run(
             kind(
                 name=self._dict,
@@ -204,7 +204,7 @@ class Reconciler(threading.Thread):
         instance.recover()
         self._failures = 0
 
-    def _run(self, command: AnyCommand) -> None:
+    def _run(self, command: AnyAgentCommand) -> None:
         """Send a command until the agent has executed it, however long it is busy with one from before."""
         command = msgspec.structs.replace(command, deploy_path=self.instance.replica.deploy_path)
         while True:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from clickline.cube.builder.version_source import VersionSource
 from clickline.cube.transfer.builds import Builds, TransferPlan
 from clickline.cube.transfer.desired_state import ChainFile, desired_state
 from clickline.cube.transfer.instance import Instance
@@ -23,7 +24,6 @@ from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
 from clickline.cube.transfer.reconciler import Reconciler
 from clickline.cube.transfer.rollback import RollbackResult, next_number, rollback_target
 from clickline.cube.transfer.rollout_rule import Decision, Verdict, is_stuck, judge_deployment
-from clickline.cube.transfer.version_source import VersionSource
 from clickline.errors import ClicklineError
 from clickline.files.failpoints import reach
 

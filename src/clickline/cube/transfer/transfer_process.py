@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickline.cube.builder.version_source import VersionSource
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.transfer import Transfer
 from clickline.cube.transfer.transfer_api import TransferApi, TransferRoutes
-from clickline.cube.transfer.version_source import VersionSource
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer

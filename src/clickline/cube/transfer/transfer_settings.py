@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from clickline.config.loading.reader import read_settings
 from clickline.config.section import ASCII_NAME_PATTERN, Section
-from clickline.cube.transfer.build_record import BuildListener
+from clickline.cube.builder.build_record import BuildListener
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Replica
 

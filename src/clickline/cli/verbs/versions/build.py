@@ -38,7 +38,7 @@ def build(
 
     from clickline.compat.cube.http.meta_info import MetaInfoFiles
     from clickline.compat.cube.product_source import DonefileSource
-    from clickline.cube.transfer.builder import build as make
+    from clickline.cube.builder.builder import build as make
     from clickline.errors import VersionError
 
     source = DonefileSource(store, table=name)

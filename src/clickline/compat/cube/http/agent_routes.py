@@ -21,16 +21,16 @@ from starlette.routing import BaseRoute, Route
 from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
 from clickline.cube.messages import (
-    AnyCommand,
-    Check,
-    Download,
-    Drop,
-    Load,
-    Remove,
-    Reply,
-    ReplyCode,
-    RollBack,
-    Switch,
+    AgentReply,
+    AgentReplyCode,
+    AnyAgentCommand,
+    CheckCommand,
+    DownloadCommand,
+    DropCommand,
+    LoadCommand,
+    RemoveCommand,
+    RollBackCommand,
+    SwitchCommand,
 )
 from clickline.errors import ClicklineError
 from clickline.net.web_server import FAILED, OK, Guard, envelope, json_object, unauthorised, wrong_path
@@ -86,7 +86,7 @@ def run_cube_command(agent: Agent, asked: Mapping[str, Any]) -> tuple[str, str, 
     return _envelope_of(agent.run(command))
 
 
-def parse_command(asked: Mapping[str, Any]) -> AnyCommand:
+def parse_command(asked: Mapping[str, Any]) -> AnyAgentCommand:
     """A command from Cube's JSON. Raises InvalidCommandError."""
     name = asked.get("command")
     version, base = _decimal(asked.get("version")), _decimal(asked.get("depend"))
@@ -112,9 +112,9 @@ def parse_command(asked: Mapping[str, Any]) -> AnyCommand:
     )
 
 
-def _envelope_of(reply: Reply) -> tuple[str, str, Any]:
+def _envelope_of(reply: AgentReply) -> tuple[str, str, Any]:
     match reply.code:
-        case ReplyCode.DONE if reply.file is not None:
+        case AgentReplyCode.DONE if reply.file is not None:
             checked = reply.file
             return (
                 OK,
@@ -127,13 +127,13 @@ def _envelope_of(reply: Reply) -> tuple[str, str, Any]:
                     "sha256": checked.sha256,
                 },
             )
-        case ReplyCode.DONE:
+        case AgentReplyCode.DONE:
             return OK, "query ok", ""
-        case ReplyCode.BUSY:
+        case AgentReplyCode.BUSY:
             return FAILED, BUSY, ""
-        case ReplyCode.INVALID:
+        case AgentReplyCode.INVALID:
             return FAILED, f"{INVALID}: {reply.message}", ""
-        case ReplyCode.DAMAGED:
+        case AgentReplyCode.DAMAGED:
             return FAILED, reply.message, {"damaged": True}
         case _:
             return FAILED, reply.message, ""
@@ -156,14 +156,14 @@ def _switch_fields(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-_COMMANDS: dict[str, tuple[Callable[..., AnyCommand], Callable[[Mapping[str, Any]], Mapping[str, Any]]]] = {
-    "download": (Download, _download_fields),
-    "reload": (Load, _no_fields),
-    "enable": (Switch, _switch_fields),
-    "check": (Check, _no_fields),
-    "clear": (Remove, _no_fields),
-    "pop": (Drop, _no_fields),
-    "rollback": (RollBack, _switch_fields),
+_COMMANDS: dict[str, tuple[Callable[..., AnyAgentCommand], Callable[[Mapping[str, Any]], Mapping[str, Any]]]] = {
+    "download": (DownloadCommand, _download_fields),
+    "reload": (LoadCommand, _no_fields),
+    "enable": (SwitchCommand, _switch_fields),
+    "check": (CheckCommand, _no_fields),
+    "clear": (RemoveCommand, _no_fields),
+    "pop": (DropCommand, _no_fields),
+    "rollback": (RollBackCommand, _switch_fields),
 }
 """Cube's commands: ours, and how its own fields are read."""
 

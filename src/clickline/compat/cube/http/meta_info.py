@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypedDict
 
-from clickline.cube.transfer.build_record import BuildRecord, BuiltFile
+from clickline.cube.builder.build_record import BuildRecord, BuiltFile
 from clickline.files.json_state import write_state
 
 META = "meta_info"

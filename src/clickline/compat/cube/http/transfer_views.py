@@ -7,12 +7,12 @@ from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from clickline.compat.cube.http.meta_info import MetaInfo, meta_info
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.builder.version_source import ChainLink
 from clickline.cube.shard_files import build_name, part_name
-from clickline.cube.transfer.build_record import find_build
 from clickline.cube.transfer.instance import Instance, InstanceState
 from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer
-from clickline.cube.transfer.version_source import ChainLink
 from clickline.net.web_server import decimal
 
 INSTANCE_STATES: dict[InstanceState, tuple[str, int]] = {

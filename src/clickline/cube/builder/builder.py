@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from clickline import _native
+from clickline.cube.builder.build_record import BUILD, Build, BuildListener, BuildRecord, BuiltFile, find_build
 from clickline.cube.shard_files import (
     ShardHeader,
     TableRows,
@@ -32,7 +33,6 @@ from clickline.cube.shard_files import (
     part_name,
     write_tar,
 )
-from clickline.cube.transfer.build_record import BUILD, Build, BuildListener, BuildRecord, BuiltFile, find_build
 from clickline.errors import VersionError
 from clickline.files.atomic import sync_directory, write_synced
 from clickline.files.digests import file_sha256

@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
-from clickline.cube.transfer.builder import RowFile, VersionInput
+from clickline.cube.builder.builder import RowFile, VersionInput
 from clickline.errors import VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE, directory_of
