@@ -1,7 +1,7 @@
-"""The file server: a directory over HTTP. Anybody who reaches it may read; who has the token may also write.
+"""The file server: a directory over HTTP. Reading needs no token, writing does.
 
 It is an ASGI application, to be mounted in another, and runs by itself as a context manager or until it is told to
-stop. docs/file-server.md says what it answers to whom.
+stop. docs/file-server.md has its requests and answers.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class FileServer(HttpServer):
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > _LONGEST_URL:
             await _refusal(414, f"the URL has more than {_LONGEST_URL} bytes")(scope, receive, counted)
         elif sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
-            # Beneath us, only headers that come in several pieces are counted.
+            # The HTTP server below only counts headers that come in several pieces.
             await _refusal(431, f"the headers have more than {LARGEST_HEADERS} bytes")(scope, receive, counted)
         else:
             await self._app(scope, receive, counted)
 
     def remember(self, path: str, sha256: str) -> None:
-        """The digest of a file below the root, where it is known already; else the first to ask has to wait for it."""
+        """Remember the digest of a file; otherwise the first request for it has to wait for the computation."""
         if (file := self.root.open(path)) is not None:
             self._digests.remember(file, sha256)
             file.close()
@@ -147,7 +147,7 @@ class FileServer(HttpServer):
             ranges = wanted(asked.get("range") if applies else None, file.size)
         except NoSuchRange:
             return _refusal(416, "the file has no such range", {"Content-Range": f"bytes */{file.size}"})
-        # Who asks for the headers alone wants them all; who wants the bytes does not wait for long.
+        # A HEAD request wants all headers, the digest too; a GET should not wait for it for long.
         wait = None if request.method == "HEAD" else self._checksum_wait
         sha256 = await self._digests.of(file, wait=wait)
         return FileResponse(file, self._threads, ranges=ranges, sha256=sha256)
@@ -221,6 +221,6 @@ class FileServer(HttpServer):
 
 
 def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    # Whatever of a body is still to come is not wanted.
+    # The rest of the body is not read, so the connection cannot be used again.
     closing = {"Connection": "close"} if status in (401, 403, 408, 413, 414, 431, 503) else {}
     return PlainTextResponse(message + "\n", status_code=status, headers={**(headers or {}), **closing})

@@ -1,6 +1,6 @@
 """A directory seen from outside: which of its files may be read, and what a listing shows. No path leaves it.
 
-Names that start with a dot are nobody's business: half-written uploads and versions live under such names. A symbolic
+Names that start with a dot are not served: half-written uploads and versions have such names. A symbolic
 link counts as what it leads to, so one that leads outside is not there. Everything here may block and runs in threads.
 """
 
@@ -85,7 +85,7 @@ class ServedDirectory:
     def open(self, path: str) -> OpenFile | None:
         """The file, or None if it is a directory."""
         place = self.locate(path)
-        # A named pipe would wait for a writer without O_NONBLOCK; what was resolved is no link, and must be none still.
+        # Without O_NONBLOCK, a named pipe would wait for a writer. The resolved path must still not be a link.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             if place.is_dir():
@@ -124,7 +124,7 @@ class ServedDirectory:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a URL can carry the name: bytes that are no UTF-8 cannot be asked for."""
+    """Whether a URL can carry the name: bytes that are not UTF-8 cannot be requested."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Files that come in: written aside, checked, put on the disk, then renamed into place. Nobody sees half of one.
+"""Uploads: written to a temporary file, checked, synced, then renamed. No reader sees half of one.
 
-A file under way is called `.upload-…` and is locked, so that whoever cleans up after a crash can tell what a dead
-process left from what another one writes just now. Everything here may block and runs in threads.
+A file being written is called `.upload-…` and is locked, so that a cleanup after a crash can tell what a dead process
+left from what another one is writing. Everything here may block and runs in threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class UploadRefused(Exception):
-    """What the client did wrong, and the status that says so."""
+    """Raised when an upload is refused, with the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class UploadRefused(Exception):
 
 
 class Upload:
-    """One file under way: write, then finish, or drop."""
+    """An upload: write, then finish, or drop."""
 
     def __init__(self, root: ServedDirectory, path: str, *, limit: int) -> None:
         self._target, self._limit = _target(root, path), limit
@@ -71,7 +71,7 @@ class Upload:
         return OpenFile(self._target, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino), found, is_new
 
     def drop(self) -> None:
-        """As if it had never come; nothing once it is finished."""
+        """Remove the temporary file, unless the upload is finished."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._temporary.unlink()

@@ -1,4 +1,4 @@
-"""What is published: a checkpoint with its model opened, and the facts of its training.
+"""A checkpoint as the source of a version: its model, opened, and the facts of its training.
 
 A job may be running meanwhile and drop checkpoints as it writes new ones; then the choice is made again.
 """
@@ -65,13 +65,13 @@ class CheckpointSource:
 
 
 def open_checkpoint_source(source: Path, *, threads: int | None = None) -> CheckpointSource:
-    """Load what a path means. Every file is checked against the checkpoint's manifest."""
+    """Load the checkpoint that a path names. Every file is checked against the checkpoint's manifest."""
     for attempt in range(1, _TRIES + 1):
         checkpoint = find_checkpoint(source)
         try:
             return _opened(checkpoint, threads=threads)
         except (CheckpointError, FileNotFoundError):
-            # A running job keeps only so many: the one that we had begun with may be gone by now.
+            # A running job keeps only the last checkpoints: this one may have been removed meanwhile.
             if (checkpoint.path / MANIFEST).is_file() or attempt == _TRIES:
                 raise
     raise AssertionError("unreachable")

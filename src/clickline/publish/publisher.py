@@ -1,7 +1,7 @@
 """From a checkpoint to a version that readers can see: rows, network, sample, parity, manifest, rename, donefile line.
 
-Everything is written aside and nothing is visible before the last step, so a publisher may be killed, interrupted or
-refused at any point and the store is as it was; what it leaves lying about is removed by the next one. Only one
+Everything is written to a staging directory and nothing is visible before the last step, so a publisher may be killed,
+interrupted or refused at any point and the store is as it was; the next publisher removes what it left. Only one
 publishes at a time.
 """
 
@@ -51,7 +51,7 @@ class Settings:
     """Data of which the golden sample is taken; else the job's test, validation or training data."""
     sample_rows: int = ROWS
     max_auc_drop: float = 0.001
-    """Of rows shorter than 32 bits."""
+    """The largest drop of the AUC that rows shorter than 32 bits may cause."""
 
 
 def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
@@ -76,7 +76,7 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
 
 
 def _say_which(trained: CheckpointSource, source: Path, watcher: Watcher) -> None:
-    """Tell whoever named a run that it is not its newest checkpoint that is published."""
+    """Say so if a run was named and its best checkpoint, which is published, is not its newest."""
     path, step = trained.checkpoint.path, trained.checkpoint.step
     if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
         newest = max(path.parent.glob("step-*")).name
@@ -189,6 +189,7 @@ def _check_parity(
 ) -> Parity:
     """Predict the golden sample from what was just written, and write the sample."""
     learner = trained.learner
+    # A delta is checked together with what it lies on, as readers will see it.
     under = parent.layers if parent is not None and rows.kind == "delta" else {}
     layers = {
         name: [*under.get(name, ()), open_dictionary(aside / table_file(name), facts, shown=table_file(name))]
@@ -235,7 +236,7 @@ def _check_parity(
 
 
 def _unread(trained: CheckpointSource, settings: Settings, *, parent: Chain | None) -> list[str]:
-    """By the data of the sample; what is known already if that cannot be read."""
+    """Columns that no feature is read from, by the data of the sample; the parent's if that cannot be read."""
     try:
         paths = list(settings.sample) or paths_of(trained.job)
         return unread_columns(trained.job, trained.schema, paths=paths)
@@ -265,7 +266,7 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
             sha256=hashlib.sha256(content).hexdigest(),
         )
     except BaseException:
-        with suppress(VersionError):  # if the store cannot even be read, the next publisher clears it away
+        with suppress(VersionError):  # if the store cannot even be read, the next publisher removes it
             if donefile.read(store).last < manifest.version:
                 store.remove(folder)
         raise

@@ -27,7 +27,7 @@ _FULL = ".full"
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """What was written into a version's directory."""
+    """The row files that were written into a version's directory."""
 
     kind: str
     tables: dict[str, TableFacts]
@@ -73,6 +73,7 @@ def write_rows(
             changed[name] = _native.difference_dictionary(
                 str(into / table_file(name)), parent.layers[name], new, threads=threads
             )
+    # All rows are written first, also for a delta: the difference is that of two sets of published bytes.
     rows = sum(facts["count"] for facts in full.values())
     differing = sum(facts["count"] + facts["deleted"] for facts in changed.values())
     is_base = parent is None or (or_base and differing > LARGEST * rows)

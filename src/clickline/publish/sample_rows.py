@@ -1,4 +1,4 @@
-"""Where a golden sample comes from: rows of a job's data. Whoever only reads a sample needs none of this."""
+"""Rows for a golden sample, drawn from a job's data. Reading a sample does not need this."""
 
 from __future__ import annotations
 

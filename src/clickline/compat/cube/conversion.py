@@ -1,8 +1,8 @@
 """SequenceFiles into dictionaries and back, and parameters into SequenceFiles. Bad input fails and leaves no file.
 
 A SequenceFile does not say what its values are: bytes of any size, fp32, or fp32 min, fp32 max and a byte per number.
-Whoever converts says so, and every value is checked against it. A key that is there twice is an error, since which of
-the two is right nobody can tell.
+The caller says so, and every value is checked against it. A key that is there twice is an error, since nothing tells
+which of the two is right.
 """
 
 from __future__ import annotations

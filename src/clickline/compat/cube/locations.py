@@ -1,8 +1,8 @@
 """Where Cube keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
 
-HTTP goes through httpx, which is there anyway and keeps its deadlines; everything else through fsspec. All reads are
+HTTP goes through httpx, which keeps deadlines; everything else through fsspec. All reads are
 bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a
-donefile nor a redirect leads elsewhere. What is not there is told apart from what cannot be reached.
+donefile nor a redirect leads elsewhere. A missing file is told apart from an unreachable host.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _MOST_FILES = 100_000
 _LONGEST = 6 * 3600.0
 """Seconds for one file, however slowly it comes."""
 _SPARE = 64 << 20
-_AHEAD = 64 << 20
 """Bytes that a disk keeps free."""
+_AHEAD = 64 << 20
+"""Bytes that may come before the room on the disk is looked up again."""
 _MOST_REDIRECTS = 5
 
 
@@ -81,12 +82,12 @@ def is_web(place: str) -> bool:
 
 
 def beside(address: str, path: str) -> str:
-    """A path that somebody on the other side named: on the host of the address, or on this machine if that is here.
+    """A path that a donefile names: on the host of the donefile's address, or on this machine if it lies here.
 
-    Raises ValueError if it leads elsewhere: who writes a donefile must not choose what this machine reads.
+    Raises ValueError if it leads elsewhere: the writer of a donefile must not choose what this machine reads.
     """
     if "://" not in address:
-        if "://" in path and address:  # none: somebody only asks whether a line is sound
+        if "://" in path and address:  # no address: a line is only checked
             raise ValueError(f"its input {path!r:.200} is a URL, but the donefile lies on this machine")
         return path
     own = urlsplit(address)
@@ -154,7 +155,7 @@ def _web_names(place: str) -> list[tuple[str, str]]:
 
 @contextmanager
 def _asked(url: str) -> Iterator[httpx.Response]:
-    """An answer that is no redirect any more. Redirects are followed on the same host only."""
+    """The answer behind all redirects, which are followed on the same host only."""
     with httpx.Client(timeout=_SECONDS) as client:
         request = client.build_request("GET", url)
         for _ in range(_MOST_REDIRECTS + 1):
@@ -164,6 +165,7 @@ def _asked(url: str) -> Iterator[httpx.Response]:
                     yield answer
                     return
                 before, request = request.url, answer.next_request
+            # From http to https the default port changes, which is not another host.
             same_port = before.port == request.url.port or (before.port, request.url.scheme) == (None, "https")
             if request.url.host != before.host or not same_port:
                 raise PeerError(f"'{url}' is redirected to another host, {request.url.host}: give that address instead")
@@ -249,7 +251,7 @@ class _Links(HTMLParser):
 
 @contextmanager
 def _reached(place: str) -> Iterator[None]:
-    """Trouble on the way becomes one kind of error that names the place."""
+    """Turn every error of a connection into a PeerError that names the place."""
     try:
         yield
     except httpx.InvalidURL as error:

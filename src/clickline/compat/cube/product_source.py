@@ -65,7 +65,7 @@ class ProductSource:
             keys, offsets, content, empty = _without_empty(keys, offsets, content)
             path = folder / f"{self._table}.dict"
             sizes = np.diff(offsets)
-            if not len(keys):  # it only deletes, or is empty: what it lies on says what its rows would be
+            if not len(keys):  # it only deletes, or is empty: its rows would be as wide as those of its base
                 width = self._width_of_base(link, scratch=scratch)
             else:
                 width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
@@ -80,7 +80,7 @@ class ProductSource:
         return VersionInput(link.version, link.parent, link.base, link.digest, {self._table: [file]})
 
     def _width_of_base(self, link: ChainLink, *, scratch: Path) -> int:
-        """Bytes of a row of the base. Read again after a restart, for what a patch without rows cannot tell."""
+        """Bytes of a row of the base, which a patch without rows does not show. Read again after a restart."""
         if link.parent is None:
             return 0
         if link.base not in self._row_bytes:
@@ -161,6 +161,7 @@ def _last_of_each(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
     """A key that comes again has its last value, as when Cube's builder fills its index."""
+    # np.unique gives the first place of each key; in reverse order that is the last one.
     _, first_from_behind = np.unique(keys[::-1], return_index=True)
     if len(first_from_behind) == len(keys):
         return keys, offsets, content
@@ -174,6 +175,6 @@ def _last_of_each(
 def _without_empty(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64]]:
-    """The rows that have a value, and the keys of those that have none."""
+    """Rows with a value, and the keys of those without."""
     empty = np.diff(offsets) == 0
     return keys[~empty], np.concatenate([offsets[:-1][~empty], offsets[-1:]]), content, keys[empty]

@@ -1,7 +1,7 @@
 """Rows as text, one `KEY:VALUE` a line, to and from SequenceFiles; and a dump of values in hexadecimal.
 
-KEY is a decimal number below 2^64. What VALUE means is said by whoever converts: `text` is the bytes themselves, as
-Cube's kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
+KEY is a decimal number below 2^64. The caller says what VALUE is: `text` is the bytes themselves, as Cube's
+kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
 """
 
 from __future__ import annotations

@@ -69,6 +69,7 @@ def download(
     """Bring `part` to its full length and check it. The caller gives it its name."""
     if not expected.sha256 and not expected.md5:
         raise VersionError(f"{url}: neither its SHA-256 nor its MD5 is known; it cannot be checked")
+    # A part may be resumed only if it is of the same file, and the file is known by its hashes.
     note = part.with_name(f"{part.name}.of")
     mark = f"{expected.sha256} {expected.md5}"
     if part.exists() and (not note.exists() or note.read_text(encoding="utf-8") != mark):
@@ -95,11 +96,12 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-", "Accept-Encoding": "identity"} if have else {"Accept-Encoding": "identity"}
     with client.stream("GET", url, headers=headers) as answer:
-        if answer.status_code == 416:  # nothing is left to send, or ours is longer: the hash will tell
+        if answer.status_code == 416:  # all of it is here, or more: the hash decides
             return
         if answer.status_code not in (200, 206):
             raise PeerError(f"{url}: HTTP {answer.status_code}")
         total = _total(answer, url)
+        # A server that does not know ranges sends the whole file: then the part is overwritten from the start.
         start = have if answer.status_code == 206 else 0
         _check_room(part, total, start, limits, url)
         pace = _Pace(limits.rate)
@@ -117,7 +119,9 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
                     file.flush()
                     reach("agent.download-half")
                 if time.monotonic() > give_up:
-                    raise PeerError(f"{url}: {size} of {total} bytes within {limits.seconds:g} s; it goes on next time")
+                    raise PeerError(
+                        f"{url}: {size} of {total} bytes within {limits.seconds:g} s; it is resumed next time"
+                    )
                 pace.spend(len(piece))
             file.flush()
             os.fsync(file.fileno())
@@ -133,7 +137,7 @@ def _total(answer: httpx.Response, url: str) -> int:
         return int(found[3])
     length = answer.headers.get("content-length", "")
     if not length.isdigit():
-        raise PeerError(f"{url}: does not say how long it is")
+        raise PeerError(f"{url}: has no Content-Length")
     return int(length)
 
 
@@ -176,6 +180,7 @@ class _Pace:
     def spend(self, size: int) -> None:
         if self._rate > 0:
             now = self._clock()
+            # At most a quarter of a second of unused rate is made up for, so that a pause is not followed by a burst.
             self._due = max(self._due, now - 0.25) + size / self._rate
             if self._due > now:
                 time.sleep(self._due - now)

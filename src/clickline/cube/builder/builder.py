@@ -62,7 +62,7 @@ class VersionInput:
     parent: int | None
     base: int
     digest: str
-    """Of where it came from: a build of another digest is not a build of this."""
+    """Digest of the input: a build of another digest is not a build of this version."""
     tables: dict[str, list[RowFile]]
 
     @property
@@ -106,11 +106,11 @@ def build(
             if listener is not None:
                 listener.written(out, record)
             reach("builder.before-rename")
-            if final.exists():  # of another input or number of shards
+            if final.exists():  # a build of another input or number of shards, or a damaged one
                 shutil.rmtree(final)
             aside.rename(final)
             sync_directory(out)
-        except (RuntimeError, OSError) as error:  # a full disk, most of the time; faults of the input are VersionErrors
+        except (RuntimeError, OSError) as error:  # mostly a full disk: faults of the input are VersionErrors
             raise VersionError(f"{final}: cannot be built: {error}") from error
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -138,6 +138,7 @@ def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: i
             for table, files in rows.tables.items()
         }
         reach("builder.checked")
+        # One job for each table and shard: they differ in size, and small ones fill the gaps.
         jobs = [(table, shard) for shard in range(shards) for table in opened]
         cut = dict(
             zip(

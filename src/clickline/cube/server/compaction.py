@@ -1,7 +1,7 @@
 """Compaction: a long chain of deltas is merged into one dictionary for each table, beside it, while readers go on.
 
-The result is the same version: the same rows, fewer places to look for them. It is written aside and appears by a
-rename; then the layers are exchanged under the version's number, and readers that are at the old ones finish there.
+The result is the same version: the same rows, fewer layers to look through. It is written to a staging directory and
+appears by a rename; then the layers are exchanged under the version's number. Readers that hold the old ones finish.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def compact(versions: LoadedVersions, version: int) -> bool:
         with versions.lock:
             if version not in versions.loaded:
                 return False
-            if final.exists():  # it could not be read, or the chain would be of one layer
+            if final.exists():  # it could not be read: otherwise the chain would have one layer
                 shutil.rmtree(final)
             aside.rename(final)
             sync_directory(versions.data)
@@ -102,7 +102,7 @@ class Compactor(threading.Thread):
         self.join(30.0)
 
     def run(self) -> None:
-        pause = None  # nothing is to be done before somebody wakes us
+        pause = None  # nothing to do before `wake`
         while True:
             self._wake.wait(pause)
             self._wake.clear()

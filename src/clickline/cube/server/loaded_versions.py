@@ -102,7 +102,7 @@ class LoadedVersions:
     # --- changes ---
 
     def restore(self, *, may_serve: Callable[[], bool]) -> None:
-        """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
+        """After a start: load what was kept, and serve the last switch unless `may_serve` knows of a later one."""
         version, number = self.noted
         for one in reversed(self._log.versions(self._keep)):  # the last one first: readers wait for it
             try:
@@ -118,7 +118,7 @@ class LoadedVersions:
     def load(self, version: int) -> None:
         """Make a version ready to be switched to. One that is loaded stays as it is. Switches need not wait for it.
 
-        Every byte of what was not open yet is looked at. A file that is damaged counts as not there from then on.
+        Every file that was not open yet is verified. A damaged one counts as missing from then on.
         """
         with self._loading:
             if version in self._loaded:
@@ -126,6 +126,7 @@ class LoadedVersions:
             reach("cube.loading")
             began = time.perf_counter()
             self.disk.trust_again()
+            # Verifying reads every byte, which takes long: only `_loading` is held, so that switches go on meanwhile.
             opened = self._open_verified(version)
             with self.lock:
                 self._opened.update(opened)
@@ -149,6 +150,7 @@ class LoadedVersions:
                     f"{self.noted[0]} came before"
                 )
             reach("cube.before-switch")
+            # First on disk, then in memory: after a crash in between, the restart serves what all were told to serve.
             self._log.add(version, number, peers=peers)
             reach("cube.noted")
             self._native.switch(version, number)
@@ -157,7 +159,7 @@ class LoadedVersions:
             log.info("version %d is in service, switch %d", version, number)
 
     def rollback(self, number: int = 0, *, version: int = 0, peers: Iterable[str] | None = None) -> int:
-        """Serve the version before, or the one that is named. It must be loaded."""
+        """Serve the previous version, or the given one. It must be loaded."""
         with self.lock:
             before = [one for one in self._log.versions()[:-1] if one in self._loaded]
             if not version and not before:
@@ -167,7 +169,7 @@ class LoadedVersions:
             return version
 
     def drop(self, version: int) -> None:
-        """Take a version out of memory; readers that are at it finish. Files stay."""
+        """Take a version out of memory. Readers that hold it finish; its files stay."""
         with self.lock:
             if version == self.view.version:
                 raise VersionError(f"version {version} is in service and cannot be dropped")
@@ -195,13 +197,15 @@ class LoadedVersions:
             dropped = [version for version in self._loaded if version not in kept]
             for version in dropped:
                 self.drop(version)
+            # A version that is kept may be read from a merged chain or from its own delta: whatever it was opened from
+            # stays, and only what it was not opened from may go.
             needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
             oldest = min(kept, default=0)
             for path in self.data.iterdir():
                 number = version_of(path)
                 if number is None or path in needed or any(path == one.parent for one in needed):
                     continue
-                # Only what is read in place of a delta makes it superfluous, not what merely lies beside it.
+                # A delta is superfluous only where a merged chain is read in its place, not where one merely exists.
                 merged = self.data / f"{COMPACT}{number}" in needed
                 unused = path.name.startswith(COMPACT) and number in self._loaded
                 if number < oldest or (number in kept and (merged or unused)):
@@ -212,7 +216,7 @@ class LoadedVersions:
             return dropped
 
     def replace(self, version: int) -> None:
-        """Read a loaded version, and those built on it, from what lies there now: the rows are the same."""
+        """Open a loaded version, and those built on it, from the files that are there now: the rows are the same."""
         with self.lock:
             for one in [one for one in self._loaded if one >= version]:
                 self._put(one, again=True)
@@ -221,12 +225,12 @@ class LoadedVersions:
             self._forget_unused()
 
     def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
-        """Of a loaded version, base first."""
+        """The dictionaries of a loaded version by table, base first."""
         with self.lock:
             return self._layers(self.disk.chain(version))
 
     def _remove_leftovers(self) -> None:
-        """Merging and downloads that a dead process left; a download of a newer version may still be taken up."""
+        """Remove what dead processes left of merging and downloads; a download of a newer version may be resumed."""
         for path in abandoned(self.data.glob(f".{COMPACT}*")):
             remove_leftover(path)
         downloads = self.data.glob(f"{DOWNLOADING}*")
@@ -234,16 +238,21 @@ class LoadedVersions:
             remove_leftover(path)
 
     def _put(self, version: int, *, again: bool = False) -> None:
+        """Hand the layers of a version to the native server. `lock` is held."""
         chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
         (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
     def _open_verified(self, version: int) -> dict[Path, dict[str, _native.Dictionary]]:
-        """What is not open yet of a version, every byte of it looked at. Where a file is damaged, another may do."""
+        """Open and verify the files of a version that are not open yet.
+
+        A damaged file is set aside and the chain is looked up again: a merged chain may stand in for it, or the delta
+        that was merged.
+        """
         found: dict[Path, dict[str, _native.Dictionary]] = {}
         while True:
-            chain = self.disk.chain(version)  # raises when nothing is left that could do
+            chain = self.disk.chain(version)  # raises when no sound file is left
             for shard in chain:
                 if shard.path in self._opened or shard.path in found:
                     continue
@@ -263,7 +272,7 @@ class LoadedVersions:
         return {name: span.open(memory=self._memory) for name, span in shard.tables.items()}
 
     def _layers(self, chain: list[ShardFile]) -> dict[str, list[_native.Dictionary]]:
-        for shard in chain:  # load() has looked at what needs looking at
+        for shard in chain:  # load() has verified what needs to be
             if shard.path not in self._opened:
                 self._opened[shard.path] = self._open(shard)
         return {

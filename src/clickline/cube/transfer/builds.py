@@ -107,6 +107,7 @@ class Builds:
         found = find_build(self._plan.output, link.base, link.version)
         damaged = False
         if found is not None and (found.record.digest, found.record.shards) == (link.digest, self._plan.shards):
+            # Verified once since the start and not replaced since: its bytes need not be read again.
             damaged = not self.is_ready(link) and not is_sound(found)
             if not damaged:
                 return self._offered(found)

@@ -96,6 +96,7 @@ class Transfer:
         began = time.perf_counter()
         with self._changed:
             ledger = self.ledger
+            # What is being rolled out is given up, and what is left is held: it must not be rolled out again at once.
             target = rollback_target(ledger, self.instances, version, keep=self.plan.keep)
             left = ledger.rolling or ledger.current
             if ledger.rolling is not None:
@@ -139,7 +140,7 @@ class Transfer:
 
     def _run(self) -> None:
         with suppress(OSError):
-            self._tidy()  # one that was killed may not have come to it
+            self._tidy()  # a transfer that was killed may not have done it
         while not self._stopping:
             try:
                 with self._changed:
@@ -214,6 +215,7 @@ class Transfer:
             self._report_problem("" if self.ledger.rolling is None else self.problem)
             return
         reach("transfer.chosen")
+        # Building takes long and holds no lock: a rollback may come in between, which the checks below notice.
         good, problem = self.builds.build(chain)
         self._report_problem(problem)
         if not good or good[-1].version in (held, serving and serving.version):
@@ -252,6 +254,7 @@ class Transfer:
             elif rolling.phase is Phase.LOADING:
                 log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
                 reach("transfer.loaded")
+                # The number is in the ledger before any server is told to switch, so that it is never used twice.
                 ledger.number = rolling.number = next_number(ledger, self.instances)
                 rolling.enter(Phase.SWITCHING)
                 self._save()
