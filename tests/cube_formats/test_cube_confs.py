@@ -159,12 +159,12 @@ def test_each_mistake_in_a_cube_conf_is_named(change: dict[str, Any], message: s
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("{}", "must be an array"),
         ("[]", "must be an array"),
         ("[1]", r"\[0\] it must be a valid dictionary"),
         (json.dumps([CUBE, CUBE]), "dict_name 'test_dict' is there twice"),
-        ("[" * 200_000, "no JSON|nested too deeply"),
+        ("[" * 200_000, "not JSON|nested too deeply"),
     ],
 )
 def test_what_is_no_cube_conf_is_refused(text: str, message: str) -> None:
@@ -177,7 +177,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for read in (read_transfer_conf, read_cube_conf):
         with pytest.raises(JobError, match="cannot be read: No such file"):
             read(tmp_path / "nothing")
-        with pytest.raises(JobError, match="no text in UTF-8"):
+        with pytest.raises(JobError, match="not text in UTF-8"):
             read(tmp_path / "bytes")
 
 

@@ -60,7 +60,7 @@ def test_a_letter_cut_in_two_is_a_half_written_line_too() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{broken", "no JSON"),
+        ("{broken", "not JSON"),
         ("[1]", "an object with id, key and input"),
         ('{"key":"1","input":"/x"}', "'id' must be a number, got None"),
         ('{"id":"x","key":"1","input":"/x"}', "'id' must be a number, got 'x'"),
@@ -70,7 +70,7 @@ def test_a_letter_cut_in_two_is_a_half_written_line_too() -> None:
         ('{"id":1,"key":1,"input":5}', "'input' must be the path"),
         ('{"id":2,"key":1,"input":"/x"}', "a base's key must be its id 2, got 1"),
         ("[" * 100_000, "is garbled"),
-        ("\xff", "no JSON"),
+        ("\xff", "not JSON"),
     ],
 )
 def test_a_garbled_line_is_named(line: str, message: str) -> None:

@@ -95,7 +95,7 @@ def test_values_that_do_not_fit_the_text_are_refused(tmp_path: Path) -> None:
     from_text(tmp_path / "text", tmp_path / "seq", values="hex")
     with pytest.raises(DataError, match=r"key 9 .* end of line"):
         list(to_text(tmp_path / "seq"))
-    with pytest.raises(DataError, match=r"key 9 .* no whole number of fp32"):
+    with pytest.raises(DataError, match=r"key 9 .* not a whole number of fp32"):
         list(to_text(tmp_path / "seq", values="fp32"))
 
 
