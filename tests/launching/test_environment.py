@@ -283,7 +283,7 @@ def test_dead_flags_are_reported_with_the_reason() -> None:
     found = paddle_flags({"FLAGS_communicator_fake_rpc": "0", "FLAGS_rpc_new": "1", "FLAGS_selected_gpus": "0"})
     assert found.overrides == []
     assert found.report().splitlines() == [
-        "FLAGS_communicator_fake_rpc has no effect: was never read by the older stack either",
+        "FLAGS_communicator_fake_rpc has no effect: was never read by PaddlePaddle either",
         "FLAGS_rpc_new has no effect: it is not known here",
     ]
 
