@@ -197,8 +197,8 @@ class FileServer(HttpServer):
             upload.drop()
         self._digests.remember(file, sha256)
         file.close()
-        facts = {"path": "/" + path, "bytes": file.size, "sha256": sha256, "etag": file.etag}
-        return JSONResponse(facts, status_code=201 if is_new else 200, headers={"ETag": file.etag})
+        stored = {"path": "/" + path, "bytes": file.size, "sha256": sha256, "etag": file.etag}
+        return JSONResponse(stored, status_code=201 if is_new else 200, headers={"ETag": file.etag})
 
     async def _receive(self, request: Request, upload: Upload) -> None:
         gathered, size = [], 0

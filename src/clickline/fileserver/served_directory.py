@@ -93,11 +93,11 @@ class ServedDirectory:
             descriptor = os.open(place, flags)
         except OSError:
             raise NotServed from None
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or path.endswith("/"):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or path.endswith("/"):
             os.close(descriptor)
             raise NotServed
-        return OpenFile(place, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+        return OpenFile(place, descriptor, status.st_size, status.st_mtime_ns, status.st_ino)
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """What a directory holds: directories first, each by name."""
@@ -115,12 +115,12 @@ class ServedDirectory:
         try:
             if item.is_symlink() and not Path(item.path).resolve(strict=True).is_relative_to(self.path):
                 return
-            facts = item.stat()
+            status = item.stat()
         except (OSError, RuntimeError):  # gone since, or a link to nowhere
             return
-        if stat.S_ISDIR(facts.st_mode) or stat.S_ISREG(facts.st_mode):
-            is_directory = stat.S_ISDIR(facts.st_mode)
-            yield DirectoryEntry(item.name, is_directory, 0 if is_directory else facts.st_size, facts.st_mtime)
+        if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
+            is_directory = stat.S_ISDIR(status.st_mode)
+            yield DirectoryEntry(item.name, is_directory, 0 if is_directory else status.st_size, status.st_mtime)
 
 
 def _is_text(name: str) -> bool:

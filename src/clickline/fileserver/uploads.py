@@ -52,9 +52,9 @@ class Upload:
     def finish(self, *, expected: str | None) -> tuple[OpenFile, str, bool]:
         """Put it in place. Gives the file, open, its SHA-256, and whether there was none before."""
         assert self._file is not None  # noqa: S101
-        found = self._digest.hexdigest()
-        if expected is not None and expected.strip().lower() != found:
-            raise UploadRefused(400, f"the bytes that came have the SHA-256 {found}, not the one of the header")
+        sha256 = self._digest.hexdigest()
+        if expected is not None and expected.strip().lower() != sha256:
+            raise UploadRefused(400, f"the bytes that came have the SHA-256 {sha256}, not the one of the header")
         self._file.flush()
         os.fsync(self._file.fileno())
         is_new = not self._target.exists()
@@ -63,12 +63,12 @@ class Upload:
         except OSError as error:
             raise UploadRefused(409, f"the file cannot be put in place: {error.strerror}") from None
         sync_directory(self._target.parent)
-        facts = os.fstat(self._file.fileno())
+        status = os.fstat(self._file.fileno())
         fcntl.flock(self._file, fcntl.LOCK_UN)
         descriptor = os.dup(self._file.fileno())
         self._file.close()
         self._file = None
-        return OpenFile(self._target, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino), found, is_new
+        return OpenFile(self._target, descriptor, status.st_size, status.st_mtime_ns, status.st_ino), sha256, is_new
 
     def drop(self) -> None:
         """Remove the temporary file, unless the upload is finished."""

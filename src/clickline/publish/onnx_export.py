@@ -57,14 +57,14 @@ def export(learner: Learner) -> bytes:
 def inputs_of(model: Model, schema: Schema) -> dict[str, dict[str, Any]]:
     """What a network is fed, for the manifest: shape, type, and where each number comes from."""
     pooling = {slot.name: slot.pooling for slot in schema.slots}
-    found: dict[str, dict[str, Any]] = {}
+    inputs: dict[str, dict[str, Any]] = {}
     for name, example in model.example_inputs(1).items():
-        found[name] = {"dtype": str(example.dtype).removeprefix("torch."), "shape": [BATCH, *example.shape[1:]]}
-    if "dense" in found:
-        found["dense"]["features"] = list(schema.dense_names)
-    for one in model.embeddings.values():
-        found[one.name] |= _source_of(one, pooling)
-    return found
+        inputs[name] = {"dtype": str(example.dtype).removeprefix("torch."), "shape": [BATCH, *example.shape[1:]]}
+    if "dense" in inputs:
+        inputs["dense"]["features"] = list(schema.dense_names)
+    for embedding in model.embeddings.values():
+        inputs[embedding.name] |= _source_of(embedding, pooling)
+    return inputs
 
 
 def outputs_of(schema: Schema) -> dict[str, dict[str, Any]]:
@@ -73,11 +73,11 @@ def outputs_of(schema: Schema) -> dict[str, dict[str, Any]]:
     return {OUTPUT: {"dtype": "float32", "shape": [BATCH, len(labels)], "labels": labels}}
 
 
-def _source_of(one: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"table": one.table, "slots": list(one.slots)}
-    if one.sequence_length:
-        return {**facts, "sequence_length": one.sequence_length}
-    return {**facts, "pooling": [pooling[slot] for slot in one.slots]}
+def _source_of(embedding: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:
+    source: dict[str, Any] = {"table": embedding.table, "slots": list(embedding.slots)}
+    if embedding.sequence_length:
+        return {**source, "sequence_length": embedding.sequence_length}
+    return {**source, "pooling": [pooling[slot] for slot in embedding.slots]}
 
 
 def _exported(model: Model) -> bytes:

@@ -192,8 +192,8 @@ def _check_parity(
     # A delta is checked together with what it lies on, as readers will see it.
     under = parent.layers if parent is not None and rows.kind == "delta" else {}
     layers = {
-        name: [*under.get(name, ()), open_dictionary(aside / table_file(name), facts, shown=table_file(name))]
-        for name, facts in rows.tables.items()
+        name: [*under.get(name, ()), open_dictionary(aside / table_file(name), table, shown=table_file(name))]
+        for name, table in rows.tables.items()
     }
     published = Published(
         inputs=inputs_of(learner.model, trained.schema),

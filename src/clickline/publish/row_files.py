@@ -84,13 +84,13 @@ def write_rows(
         else:
             path.unlink()
     written = full if is_base else changed
-    facts = {
+    written_tables = {
         name: one.model_copy(
             update={"rows": written[name]["count"], "deleted": written[name]["deleted"], "total": full[name]["count"]}
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    return WrittenRows("base" if is_base else "delta", facts)
+    return WrittenRows("base" if is_base else "delta", written_tables)
 
 
 @contextmanager

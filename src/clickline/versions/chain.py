@@ -115,26 +115,26 @@ def opened(
         # Base first: a reader looks a key up from the last layer to the first.
         for manifest in manifests:
             folder = directory_of(manifest.version)
-            for name, facts in manifest.tables.items():
-                found = []
-                shown = [store.shown(f"{folder}/{file}") for file in facts.files]
-                for file, text in zip(facts.files, shown, strict=True):
+            for name, table in manifest.tables.items():
+                dictionaries = []
+                shown = [store.shown(f"{folder}/{file}") for file in table.files]
+                for file, text in zip(table.files, shown, strict=True):
                     digest = manifest.files[file].sha256
                     held = None if known is None else known.get(digest)
                     if held is None:
-                        held = open_dictionary(local.path(manifest, file), facts, shown=text)
+                        held = open_dictionary(local.path(manifest, file), table, shown=text)
                     else:
-                        check_rows(held, facts, shown=text)
+                        check_rows(held, table, shown=text)
                     files[digest] = held
-                    found.append(held)
+                    dictionaries.append(held)
                 # A manifest that counts other rows than its files have is not the manifest of these files.
-                seen = sum(one.count for one in found), sum(one.deleted for one in found)
-                if seen != (facts.rows, facts.deleted):
+                counted = sum(each.count for each in dictionaries), sum(each.deleted for each in dictionaries)
+                if counted != (table.rows, table.deleted):
                     raise VersionError(
-                        f"{shown[0]}: {seen[0]} rows and {seen[1]} deleted; the manifest says {facts.rows} and "
-                        f"{facts.deleted}"
+                        f"{shown[0]}: {counted[0]} rows and {counted[1]} deleted; the manifest says {table.rows} and "
+                        f"{table.deleted}"
                     )
-                layers.setdefault(name, []).extend(found)
+                layers.setdefault(name, []).extend(dictionaries)
         last = manifests[-1]
         local.path(last, last.sample)
         yield Chain(manifests, layers, local.path(last, last.network).parent, files)
@@ -159,29 +159,29 @@ def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str
             f"{where}: tables {', '.join(tables)} on version {parent.version} with {', '.join(parent.tables)}; "
             "a delta must have its parent's: publish a base"
         )
-    for name, facts in tables.items():
+    for name, table in tables.items():
         before = parent.tables[name]
-        if (facts.dim, facts.dtype) != (before.dim, before.dtype):
+        if (table.dim, table.dtype) != (before.dim, before.dtype):
             raise NeedsBaseError(
-                f"{where}: table {name} has {facts.dtype} rows of dim {facts.dim}, version {parent.version} has "
+                f"{where}: table {name} has {table.dtype} rows of dim {table.dim}, version {parent.version} has "
                 f"{before.dtype} of {before.dim}; a delta must have its parent's: publish a base"
             )
 
 
-def open_dictionary(path: Path, facts: TableFacts, *, shown: str) -> _native.Dictionary:
+def open_dictionary(path: Path, table: TableFacts, *, shown: str) -> _native.Dictionary:
     """Map a row file; refused unless it holds what the manifest says."""
     try:
-        found = _native.Dictionary(str(path))
+        dictionary = _native.Dictionary(str(path))
     except (RuntimeError, OSError, ValueError) as error:
         raise VersionError(f"{shown}: {error}") from error
-    check_rows(found, facts, shown=shown)
-    return found
+    check_rows(dictionary, table, shown=shown)
+    return dictionary
 
 
-def check_rows(found: _native.Dictionary, facts: TableFacts, *, shown: str) -> None:
+def check_rows(dictionary: _native.Dictionary, table: TableFacts, *, shown: str) -> None:
     """Refuse a row file that does not hold what the manifest says."""
-    if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
+    if (dictionary.dim, dictionary.dtype) != (table.dim, DTYPES[table.dtype]):
         raise VersionError(
-            f"{shown}: rows of dim {found.dim} and type {found.dtype}; the manifest says {facts.dim} and "
-            f"{DTYPES[facts.dtype]} ({facts.dtype})"
+            f"{shown}: rows of dim {dictionary.dim} and type {dictionary.dtype}; the manifest says {table.dim} and "
+            f"{DTYPES[table.dtype]} ({table.dtype})"
         )

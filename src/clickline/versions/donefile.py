@@ -67,13 +67,13 @@ class Donefile:
 
     def chain(self, version: int, *, where: str) -> list[DonefileEntry]:
         """The versions that a reader needs: the base, then the deltas in order. A gap is an error that names it."""
-        found = [self.entry(version, where=where)]
-        while found[0].parent is not None:
-            parent = found[0].parent
+        chain = [self.entry(version, where=where)]
+        while chain[0].parent is not None:
+            parent = chain[0].parent
             if parent not in self.entries:
-                raise VersionError(f"{where}: version {found[0].version} is a delta on {parent}, which is not there")
-            found.insert(0, self.entries[parent])
-        return found
+                raise VersionError(f"{where}: version {chain[0].version} is a delta on {parent}, which is not there")
+            chain.insert(0, self.entries[parent])
+        return chain
 
 
 def directory_of(version: int) -> str:
@@ -103,17 +103,17 @@ def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
         if not line.endswith(b"\n"):
             break
         at = f"{where}, line {number}"
-        facts = _decoded(line, at)
-        if "version" in facts:
-            entry = _entry(facts, at)
+        fields = _decoded(line, at)
+        if "version" in fields:
+            entry = _entry(fields, at)
             if entry.version != last + 1:
                 raise VersionError(f"{at}: version {entry.version} follows {last}; {last + 1} was expected")
             entries[entry.version] = entry
             serving = last = entry.version
-        elif "rollback_to" in facts:
-            serving = _listed(facts["rollback_to"], entries, at)
-        elif isinstance(facts.get("removed"), list):
-            for version in facts["removed"]:
+        elif "rollback_to" in fields:
+            serving = _listed(fields["rollback_to"], entries, at)
+        elif isinstance(fields.get("removed"), list):
+            for version in fields["removed"]:
                 entries.pop(_listed(version, entries, at))
         else:
             raise VersionError(f"{at}: none of version, rollback_to and removed is in it")
@@ -140,8 +140,8 @@ def append_removal(store: Store, *, versions: list[int]) -> None:
     _append(store, {"removed": versions, "time": round(time.time(), 3)})
 
 
-def _append(store: Store, facts: dict[str, Any]) -> None:
-    line = sealed_json(facts) + b"\n"  # without a check, a flipped bit could name another version
+def _append(store: Store, fields: dict[str, Any]) -> None:
+    line = sealed_json(fields) + b"\n"  # without a check, a flipped bit could name another version
     with store.locked("donefile", wait=60.0):
         parse(_whole(store) + line, where=store.shown(DONEFILE))  # what would be unreadable is not written
         if store.directory is None:
@@ -198,32 +198,32 @@ def _decoded(line: bytes, at: str) -> dict[str, Any]:
     if len(line) > LINE_LIMIT:
         raise VersionError(f"{at}: {len(line)} bytes; a line has at most {LINE_LIMIT}")
     try:
-        facts = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise VersionError(f"{at}: garbled: {error}") from error
-    if not isinstance(facts, dict):
+    if not isinstance(fields, dict):
         raise VersionError(f"{at}: garbled: not a JSON object")
-    if not is_as_sealed(line.removesuffix(b"\n"), facts):
-        raise VersionError(f"{at}: garbled: its check {facts['check']!r:.40} does not fit the rest of the line")
-    return facts
+    if not is_as_sealed(line.removesuffix(b"\n"), fields):
+        raise VersionError(f"{at}: garbled: its check {fields['check']!r:.40} does not fit the rest of the line")
+    return fields
 
 
-def _entry(facts: dict[str, Any], at: str) -> DonefileEntry:
-    version, kind, parent = facts["version"], facts.get("kind"), facts.get("parent")
+def _entry(fields: dict[str, Any], at: str) -> DonefileEntry:
+    version, kind, parent = fields["version"], fields.get("kind"), fields.get("parent")
     if not _is_number(version):
         raise VersionError(f"{at}: version {version!r}; a number from 1 to {HIGHEST} was expected")
     if kind not in ("base", "delta") or (kind == "base") != (parent is None):
         raise VersionError(f"{at}: kind {kind!r} with parent {parent!r}; a base has none and a delta has one")
     if parent is not None and (not _is_number(parent) or parent != version - 1):
         raise VersionError(f"{at}: version {version} is a delta on {parent!r}; {version - 1} was expected")
-    if facts.get("manifest") != manifest_of(version):
-        raise VersionError(f"{at}: manifest {facts.get('manifest')!r}; {manifest_of(version)!r} was expected")
-    sha256, when = facts.get("sha256"), facts.get("time")
+    if fields.get("manifest") != manifest_of(version):
+        raise VersionError(f"{at}: manifest {fields.get('manifest')!r}; {manifest_of(version)!r} was expected")
+    sha256, when = fields.get("sha256"), fields.get("time")
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise VersionError(f"{at}: sha256 {sha256!r}; 64 hexadecimal digits were expected")
     if isinstance(when, bool) or not isinstance(when, int | float) or not 0 <= when < 1e12:
         raise VersionError(f"{at}: time {when!r}; seconds since 1970 were expected")
-    return DonefileEntry(version, kind, parent, facts["manifest"], sha256, float(when))
+    return DonefileEntry(version, kind, parent, fields["manifest"], sha256, float(when))
 
 
 def _listed(version: Any, entries: dict[int, DonefileEntry], at: str) -> int:

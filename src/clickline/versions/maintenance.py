@@ -181,24 +181,23 @@ def _chosen(store: Store, done: Donefile, version: int | None) -> int:
 
 def _verify_files(store: Store, manifest: Manifest) -> None:
     folder = directory_of(manifest.version)
-    there = set(store.names(folder)) - {MANIFEST}
-    for name in sorted(manifest.files.keys() - there):
+    names = set(store.names(folder)) - {MANIFEST}
+    for name in sorted(manifest.files.keys() - names):
         raise VersionError(f"{store.shown(f'{folder}/{name}')}: missing")
-    for name in sorted(there - manifest.files.keys()):
+    for name in sorted(names - manifest.files.keys()):
         raise VersionError(f"{store.shown(f'{folder}/{name}')}: not in {manifest_of(manifest.version)}")
-    for name, facts in sorted(manifest.files.items()):
+    for name, expected in sorted(manifest.files.items()):
         digest, size = hashlib.sha256(), 0
         for piece in store.pieces(f"{folder}/{name}"):
             digest.update(piece)
             size += len(piece)
-            if size > facts.bytes:
+            if size > expected.bytes:
                 break
-        if (size, digest.hexdigest()) != (facts.bytes, facts.sha256):
-            at_least = "more than " if size > facts.bytes else ""
+        if (size, digest.hexdigest()) != (expected.bytes, expected.sha256):
+            counted = f"more than {expected.bytes}" if size > expected.bytes else f"{size}"
             raise VersionError(
-                f"{store.shown(f'{folder}/{name}')}: damaged: {at_least}{min(size, facts.bytes) if at_least else size} "
-                f"bytes with SHA-256 {digest.hexdigest()[:12]}…, the manifest says {facts.bytes} and "
-                f"{facts.sha256[:12]}…"
+                f"{store.shown(f'{folder}/{name}')}: damaged: {counted} bytes with SHA-256 "
+                f"{digest.hexdigest()[:12]}…, the manifest says {expected.bytes} and {expected.sha256[:12]}…"
             )
 
 
@@ -215,10 +214,10 @@ def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
         return {"of another shape": 1}
     with scratch_directory("clickline-difference-") as scratch:
         path = str(scratch / "difference.dict")
-        facts = _native.difference_dictionary(path, before, after)
-        found, _ = _native.Layers(before).lookup(_native.Dictionary(path).keys())
-    changed = int((np.asarray(found) == 0).sum())
-    return {"rows added": facts["count"] - changed, "rows changed": changed, "rows removed": facts["deleted"]}
+        counts = _native.difference_dictionary(path, before, after)
+        status, _ = _native.Layers(before).lookup(_native.Dictionary(path).keys())
+    changed = int((np.asarray(status) == 0).sum())
+    return {"rows added": counts["count"] - changed, "rows changed": changed, "rows removed": counts["deleted"]}
 
 
 def _network_difference(one: bytes, other: bytes) -> float | None:

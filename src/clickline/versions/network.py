@@ -27,13 +27,13 @@ LONGEST_SEQUENCE = 1 << 16
 
 def embeddings_of(inputs: Mapping[str, Mapping[str, Any]], schema: Schema) -> dict[str, Embedding]:
     """The declarations behind a manifest's inputs: what is needed to feed the network, without the model's code."""
-    found = {}
-    for name, facts in inputs.items():
-        if "table" not in facts:
+    embeddings = {}
+    for name, described in inputs.items():
+        if "table" not in described:
             continue
-        shape, slots, length = facts.get("shape"), facts.get("slots"), facts.get("sequence_length", 0)
+        shape, slots, length = described.get("shape"), described.get("slots"), described.get("sequence_length", 0)
         if not (
-            isinstance(facts["table"], str)
+            isinstance(described["table"], str)
             and isinstance(slots, list)
             and slots
             and all(slot in schema.slot_names for slot in slots)
@@ -44,9 +44,9 @@ def embeddings_of(inputs: Mapping[str, Mapping[str, Any]], schema: Schema) -> di
             and isinstance(shape[-1], int)
             and 1 <= shape[-1] <= WIDEST_ROW
         ):
-            raise VersionError(f"inputs.{name}: does not fit the schema, or itself: {dict(facts)}")
-        found[name] = Embedding(name, shape[-1], tuple(slots), sequence_length=length, table=facts["table"])
-    return found
+            raise VersionError(f"inputs.{name}: does not fit the schema, or itself: {dict(described)}")
+        embeddings[name] = Embedding(name, shape[-1], tuple(slots), sequence_length=length, table=described["table"])
+    return embeddings
 
 
 class Network:

@@ -151,16 +151,16 @@ class Store:
         """Hold the lock `what` of this store. Waits for its holder, and says so; a dead process holds nothing."""
         name = f".{what}.lock"
         give_up = time.monotonic() + wait
-        told = False
+        announced = False
         while (release := self._try_lock(name)) is None:
             if time.monotonic() > give_up:
                 raise VersionError(
                     f"{self.shown(name)}: held by {self._holder(name)} for more than {wait:.0f} s; if that process has "
                     "ended, delete this file"
                 )
-            if say is not None and not told:
+            if say is not None and not announced:
                 say(f"waiting for {self._holder(name)}")
-                told = True
+                announced = True
             time.sleep(0.05 if self.directory is not None else 0.5)  # elsewhere each try is a request
         try:
             yield

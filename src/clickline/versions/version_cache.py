@@ -64,8 +64,8 @@ class ScratchFiles:
         return read_manifest(self._store, entry)
 
     def path(self, manifest: Manifest, file: str) -> Path:
-        name, facts = f"{directory_of(manifest.version)}/{file}", manifest.files[file]
-        return fetch_checked(self._store, name, self._scratch / name, size=facts.bytes, sha256=facts.sha256)
+        name, expected = f"{directory_of(manifest.version)}/{file}", manifest.files[file]
+        return fetch_checked(self._store, name, self._scratch / name, size=expected.bytes, sha256=expected.sha256)
 
 
 class VersionCache:
@@ -107,18 +107,18 @@ class VersionCache:
             return manifest
 
     def path(self, manifest: Manifest, file: str) -> Path:
-        facts = manifest.files[file]
+        expected = manifest.files[file]
         name = f"{directory_of(manifest.version)}/{file}"
         path = self.directory / name
-        if _is_whole(path, facts.bytes, facts.sha256):
+        if _is_whole(path, expected.bytes, expected.sha256):
             return path
         with self._locked("fetch", fcntl.LOCK_EX):
             # Another process may have fetched it while this one waited for the lock.
-            if _is_whole(path, facts.bytes, facts.sha256):
+            if _is_whole(path, expected.bytes, expected.sha256):
                 return path
             part = self.directory / _PART  # used under the lock only; what a killed process left is overwritten
             part.unlink(missing_ok=True)
-            fetch_checked(self._store, name, part, size=facts.bytes, sha256=facts.sha256)
+            fetch_checked(self._store, name, part, size=expected.bytes, sha256=expected.sha256)
             with self._written(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 part.replace(path)
@@ -172,10 +172,10 @@ def _private(path: Path) -> Path:
     """Make a directory that only this user can write to, since its files are served."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = path.stat()
+        status = path.stat()
     except OSError as error:
         raise VersionError(f"{path}: cannot be made: {error.strerror}; {DIRECTORY} names another directory") from error
-    if facts.st_uid != os.getuid() or facts.st_mode & 0o022 or path.is_symlink():
+    if status.st_uid != os.getuid() or status.st_mode & 0o022 or path.is_symlink():
         raise VersionError(
             f"{path}: others can write there; {DIRECTORY} names another directory for copies of versions"
         )

@@ -27,12 +27,12 @@ def read_conf(path: str | os.PathLike[str], *, limit: int) -> str:
 
 def explained(error: ValidationError, source: str, *, prefix: str) -> JobError:
     """Each problem with its key, the value that is there, and what is expected."""
-    said = []
+    problems = []
     for problem in error.errors(include_url=False):
         key = ".".join(map(str, problem["loc"])) or "it"
         if problem["type"] == "missing":
-            said.append(f"{prefix}{key} is missing")
+            problems.append(f"{prefix}{key} is missing")
         else:
             expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-            said.append(f"{prefix}{key} must be {expected}, got {problem['input']!r:.60}")
-    return JobError(f"{source}: " + "; ".join(said))
+            problems.append(f"{prefix}{key} must be {expected}, got {problem['input']!r:.60}")
+    return JobError(f"{source}: " + "; ".join(problems))

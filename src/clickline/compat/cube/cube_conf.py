@@ -80,17 +80,17 @@ def parse_cube_conf(text: str, *, source: str = "cube.conf") -> list[CubeDiction
         raise JobError(f"{source} is not JSON: {error}") from None
     if not isinstance(items, list) or not items:
         raise JobError(f"{source} must be an array with an object for each dictionary")
-    found: list[CubeDictionary] = []
-    for place, item in enumerate(items):
+    dictionaries: list[CubeDictionary] = []
+    for index, item in enumerate(items):
         try:
-            found.append(CubeDictionary.model_validate(item))
+            dictionaries.append(CubeDictionary.model_validate(item))
         except ValidationError as error:
             name = item.get("dict_name") if isinstance(item, dict) else None
-            raise explained(error, source, prefix=f"[{place}{f' {name!r:.60}' if name else ''}] ") from None
-    names = [dictionary.dict_name for dictionary in found]
+            raise explained(error, source, prefix=f"[{index}{f' {name!r:.60}' if name else ''}] ") from None
+    names = [dictionary.dict_name for dictionary in dictionaries]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise JobError(f"{source}: dict_name {repeated[0]!r} is there twice")
-    return found
+    return dictionaries
 
 
 def _hosts(node: ConfAddress | ConfAddressList) -> list[str]:

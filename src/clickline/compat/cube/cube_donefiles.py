@@ -39,8 +39,8 @@ class Product:
 
 def read(directory: str, kind: Kind) -> list[Product]:
     """All products of one kind, in the order of their lines; none if there is no such donefile yet."""
-    place = join(directory, f"{kind}.txt")
-    return parse(read_bytes(place, limit=_LARGEST) or b"", kind, place=place)
+    address = join(directory, f"{kind}.txt")
+    return parse(read_bytes(address, limit=_LARGEST) or b"", kind, place=address)
 
 
 def parse(data: bytes, kind: Kind, *, place: str) -> list[Product]:
@@ -88,20 +88,20 @@ def append(directory: str, kind: Kind, *, id: int, input: str, key: int | None =
         raise DataError(f"no donefile can hold this: {error}") from None
     if is_web(directory):
         raise DataError(f"a donefile cannot be written by HTTP: '{directory}'; upload it, or write it where it is")
-    place, data = join(directory, f"{kind}.txt"), line.encode() + b"\n"
-    if "://" in place:
-        system, name = fsspec.core.url_to_fs(place)
+    address, data = join(directory, f"{kind}.txt"), line.encode() + b"\n"
+    if "://" in address:
+        system, name = fsspec.core.url_to_fs(address)
         system.makedirs(system._parent(name), exist_ok=True)
-        before = read_bytes(place, limit=_LARGEST) or b""
+        before = read_bytes(address, limit=_LARGEST) or b""
         system.pipe_file(name, before[: _complete(before, kind)] + _gap(before, kind) + data)
     else:
-        _append_locally(Path(place), data, kind)
+        _append_locally(Path(address), data, kind)
     return product
 
 
-def _append_locally(place: Path, data: bytes, kind: Kind) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("a+b") as file:
+def _append_locally(path: Path, data: bytes, kind: Kind) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         before = file.read(_LARGEST)

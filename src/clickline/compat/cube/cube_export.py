@@ -77,11 +77,11 @@ def export_version(
         for number, table in enumerate(chain.layers):
             begin, end = number / len(chain.layers), (number + 1) / len(chain.layers)
 
-            def told(share: float, begin: float = begin, end: float = end, table: str = table) -> None:
+            def report(share: float, begin: float = begin, end: float = end, table: str = table) -> None:
                 progress(begin + (end - begin) * share, table)
 
-            place = _TableDirectory(to / table, f"{seen_as}/{table}", format=format)
-            done += place.add(table, _layers(chain, table), progress=told)
+            directory = _TableDirectory(to / table, f"{seen_as}/{table}", format=format)
+            done += directory.add(table, _layers(chain, table), progress=report)
     return done
 
 
@@ -119,11 +119,11 @@ class _TableDirectory:
         for number, layer in enumerate(new):
             name = f"{layer.version}/{layer.kind}"
 
-            def told(share: float, number: int = number) -> None:
+            def report(share: float, number: int = number) -> None:
                 progress((number + share) / len(new))
 
             try:
-                rows, deleted = self._write(layer, told)
+                rows, deleted = self._write(layer, report)
             except OSError as error:
                 raise DataError(f"'{self._path}' cannot be written: {error.strerror or error}") from None
             product = ExportedProduct(
@@ -142,11 +142,11 @@ class _TableDirectory:
         """Products that are here already. A donefile only grows, so none may be newer than the version."""
         if self._format == "text":
             return set()
-        place = str(self._path / DONEFILES)
-        products: list[Product] = [*cube_donefiles.read(place, "base"), *cube_donefiles.read(place, "patch")]
+        donefiles = str(self._path / DONEFILES)
+        products: list[Product] = [*cube_donefiles.read(donefiles, "base"), *cube_donefiles.read(donefiles, "patch")]
         if (newest := max((product.id for product in products), default=0)) > version:
             raise DataError(
-                f"'{place}' has version {newest} already, and readers of it never go back to {version}: export to "
+                f"'{donefiles}' has version {newest} already, and readers of it never go back to {version}: export to "
                 "another directory"
             )
         return {product.id for product in products}

@@ -38,30 +38,30 @@ _AHEAD = 64 << 20
 _MOST_REDIRECTS = 5
 
 
-def read_bytes(place: str, *, limit: int) -> bytes | None:
+def read_bytes(address: str, *, limit: int) -> bytes | None:
     """A whole file of at most `limit` bytes; None if it is not there."""
-    with _reached(place):
-        if is_web(place):
-            data = _web_bytes(place, limit)
+    with _reached(address):
+        if is_web(address):
+            data = _web_bytes(address, limit)
         else:
-            system, name = _system(place)
+            system, name = _system(address)
             try:
                 with system.open(name, "rb") as file:
                     data = file.read(limit + 1)
             except (FileNotFoundError, NotADirectoryError):
                 return None
     if data is not None and len(data) > limit:
-        raise DataError(f"'{place}' is larger than {limit} bytes")
+        raise DataError(f"'{address}' is larger than {limit} bytes")
     return data
 
 
-def fetch_directory(place: str, into: Path, *, largest: int = LARGEST_FILE) -> list[Path]:
+def fetch_directory(address: str, into: Path, *, largest: int = LARGEST_FILE) -> list[Path]:
     """Copies of all files of a directory, which has none below it; complete, or an error."""
-    names = _web_names(place) if is_web(place) else _names(place)
+    names = _web_names(address) if is_web(address) else _names(address)
     if not names:
-        raise DataError(f"there are no files in '{place}'")
+        raise DataError(f"there are no files in '{address}'")
     if len(names) > _MOST_FILES:
-        raise DataError(f"there are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken")
+        raise DataError(f"there are {len(names)} files in '{address}'; at most {_MOST_FILES} are taken")
     copies = []
     for name, source in names:
         with aside(into / name) as temporary, _reached(source):
@@ -77,8 +77,8 @@ def fetch_directory(place: str, into: Path, *, largest: int = LARGEST_FILE) -> l
     return copies
 
 
-def is_web(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
+def is_web(address: str) -> bool:
+    return address.startswith(("http://", "https://"))
 
 
 def beside(address: str, path: str) -> str:
@@ -103,54 +103,54 @@ def join(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
 
 
-def _system(place: str) -> tuple[Any, str]:
+def _system(address: str) -> tuple[Any, str]:
     # A connection of its own each time: a kept one would be dead after the first pause.
     once = {"timeout": _SECONDS, "use_listings_cache": False, "skip_instance_cache": True}
-    options = once if place.startswith("ftp://") else {}
+    options = once if address.startswith("ftp://") else {}
     try:
-        system, name = fsspec.core.url_to_fs(place, **options)
+        system, name = fsspec.core.url_to_fs(address, **options)
     except (ImportError, ValueError) as error:
-        raise DataError(f"cannot read '{place}': {error}") from None
+        raise DataError(f"cannot read '{address}': {error}") from None
     return system, name
 
 
-def _names(place: str) -> list[tuple[str, str]]:
-    system, inner = _system(place)
-    with _reached(place):
+def _names(address: str) -> list[tuple[str, str]]:
+    system, inner = _system(address)
+    with _reached(address):
         try:
             items = system.ls(inner, detail=True)
         except FileNotFoundError:
-            raise DataError(f"there is no directory '{place}'") from None
-    found = []
+            raise DataError(f"there is no directory '{address}'") from None
+    names = []
     for item in sorted(items, key=lambda item: str(item["name"])):
         name = str(item["name"]).rstrip("/").rpartition("/")[2]
         if name.startswith((".", "_")):
             continue
         if item["type"] == "directory":
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
-        found.append((name, join(place, name)))
-    return found
+            raise DataError(f"'{address}' must hold files only, but '{name}' is a directory")
+        names.append((name, join(address, name)))
+    return names
 
 
-def _web_names(place: str) -> list[tuple[str, str]]:
+def _web_names(address: str) -> list[tuple[str, str]]:
     """From the listing of our file server, or the links of any other's page."""
-    directory = place.rstrip("/") + "/"
+    directory = address.rstrip("/") + "/"
     with _reached(directory):
         answer = _web_bytes(directory, _LARGEST_LISTING)
     if answer is None:
-        raise DataError(f"there is no directory '{place}'")
+        raise DataError(f"there is no directory '{address}'")
     links = _Links()
     links.feed(answer.decode("utf-8", "replace"))
-    found = {}
+    urls = {}
     for link in links.found:
         url = urljoin(directory, link).partition("#")[0].partition("?")[0]
         name = unquote(url.removeprefix(directory))
         if not url.startswith(directory) or not name or name.startswith((".", "_")) or "\0" in name:
             continue  # the directory above, or a link to somewhere else
         if "/" in name:
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
-        found[name] = url
-    return sorted(found.items())
+            raise DataError(f"'{address}' must hold files only, but '{name}' is a directory")
+        urls[name] = url
+    return sorted(urls.items())
 
 
 @contextmanager
@@ -250,15 +250,15 @@ class _Links(HTMLParser):
 
 
 @contextmanager
-def _reached(place: str) -> Iterator[None]:
-    """Turn every error of a connection into a PeerError that names the place."""
+def _reached(address: str) -> Iterator[None]:
+    """Turn every error of a connection into a PeerError that names the address."""
     try:
         yield
     except httpx.InvalidURL as error:
-        raise DataError(f"'{place}' is not an address: {error}") from None
+        raise DataError(f"'{address}' is not an address: {error}") from None
     except (httpx.HTTPError, OSError, EOFError) as error:  # ftplib has EOFError for a connection that ends
-        raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
+        raise PeerError(f"'{address}' cannot be read: {type(error).__name__}: {error}") from None
     except Exception as error:
         if type(error).__module__ == "ftplib" or is_client_error(error):
-            raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
+            raise PeerError(f"'{address}' cannot be read: {type(error).__name__}: {error}") from None
         raise

@@ -34,16 +34,16 @@ def read_chunks(path: str | os.PathLike[str], *, records: int = 65_536) -> Itera
 
 def sequence_files(path: str | os.PathLike[str]) -> list[Path]:
     """The files to read. Names that start with a dot or an underscore are markers of other tools."""
-    place = Path(path)
-    if not place.is_dir():
-        return [place]
-    found = sorted(item for item in place.iterdir() if not item.name.startswith((".", "_")))
-    for item in found:
+    directory = Path(path)
+    if not directory.is_dir():
+        return [directory]
+    files = sorted(item for item in directory.iterdir() if not item.name.startswith((".", "_")))
+    for item in files:
         if item.is_dir():
-            raise DataError(f"'{place}' must hold SequenceFiles only, but '{item.name}' is a directory")
-    if not found:
-        raise DataError(f"there is no SequenceFile in '{place}'")
-    return found
+            raise DataError(f"'{directory}' must hold SequenceFiles only, but '{item.name}' is a directory")
+    if not files:
+        raise DataError(f"there is no SequenceFile in '{directory}'")
+    return files
 
 
 def read_all(path: str | os.PathLike[str]) -> Chunk:

@@ -20,7 +20,7 @@ from clickline.errors import JobError
 
 _LONGEST = 1 << 20
 _COMMENT = re.compile(r"\s(#|//).*")
-_PLACE = re.compile(r"(agent|cube)(\d{1,4})_(\d{1,4})", re.ASCII)
+_ADDRESS_KEY = re.compile(r"(agent|cube)(\d{1,4})_(\d{1,4})", re.ASCII)
 Text = Annotated[str, StringConstraints(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
@@ -82,26 +82,28 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
         default = ConfTransfer.model_validate(sections["default"])
     except ValidationError as error:
         raise explained(error, source, prefix="[default] ") from None
-    places = sections.get("cube_agent", {})
+    addresses = sections.get("cube_agent", {})
     known = [(shard, copy) for shard in range(default.shard_num) for copy in range(default.copy_num)]
     wanted = {f"{kind}{shard}_{copy}" for shard, copy in known for kind in ("agent", "cube")}
-    problems = [f"[cube_agent] {name} is missing" for name in sorted(wanted - set(places))[:20]]
-    for name in sorted(set(places) - wanted)[:20]:
-        said = f"there are {default.shard_num} shards × {default.copy_num} copies" if _PLACE.fullmatch(name) else ""
-        problems.append(f"[cube_agent] {name} is not known{': ' + said if said else ''}")
+    problems = [f"[cube_agent] {name} is missing" for name in sorted(wanted - set(addresses))[:20]]
+    for name in sorted(set(addresses) - wanted)[:20]:
+        hint = (
+            f"there are {default.shard_num} shards × {default.copy_num} copies" if _ADDRESS_KEY.fullmatch(name) else ""
+        )
+        problems.append(f"[cube_agent] {name} is not known{': ' + hint if hint else ''}")
     if problems:
         raise JobError(f"{source}: " + "; ".join(problems))
-    return TransferConf(default=default, instances=[_instance(places, *each, source) for each in known])
+    return TransferConf(default=default, instances=[_instance(addresses, *each, source) for each in known])
 
 
-def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> ConfInstance:
+def _instance(addresses: dict[str, str], shard: int, copy: int, source: str) -> ConfInstance:
     agent, cube = f"agent{shard}_{copy}", f"cube{shard}_{copy}"
-    agent_host, agent_port = _host_and_port(places[agent], agent, places[agent], "IP:PORT", source)
-    address, _, path = places[cube].partition("/")
+    agent_host, agent_port = _host_and_port(addresses[agent], agent, addresses[agent], "IP:PORT", source)
+    address, _, path = addresses[cube].partition("/")
     expected = "IP:PORT:/DEPLOY/PATH"
     if not address.endswith(":") or not path:
-        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'")
-    cube_host, cube_port = _host_and_port(address[:-1], cube, places[cube], expected, source)
+        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{addresses[cube]}'")
+    cube_host, cube_port = _host_and_port(address[:-1], cube, addresses[cube], expected, source)
     return ConfInstance(
         shard=shard,
         copy_number=copy,
@@ -138,8 +140,8 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
         if not key:
             raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'")
         if inside is None or key in inside:
-            said = "comes before the first section" if inside is None else "is there twice"
-            raise JobError(f"{source}, line {number}: {key:.60} {said}")
+            reason = "comes before the first section" if inside is None else "is there twice"
+            raise JobError(f"{source}, line {number}: {key:.60} {reason}")
         inside[key] = value
     return sections
 

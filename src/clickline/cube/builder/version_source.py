@@ -100,9 +100,9 @@ class PublishedSource:
         for name, table in manifest.tables.items():
             files = []
             for file in table.files:
-                facts = manifest.files[file]
-                path = self._fetch(f"{folder}/{file}", scratch / folder / file, facts.bytes, facts.sha256)
-                files.append(RowFile(path, facts.bytes, facts.sha256))
+                expected = manifest.files[file]
+                path = self._fetch(f"{folder}/{file}", scratch / folder / file, expected.bytes, expected.sha256)
+                files.append(RowFile(path, expected.bytes, expected.sha256))
             tables[name] = files
         return VersionInput(link.version, link.parent, link.base, link.digest, tables)
 
