@@ -112,7 +112,7 @@ class Builds:
             if not damaged:
                 return self._offered(found)
             log.warning("%s: damaged since it was built; it is built again", found.path)
-        log.info("[entry]start build version:%d input:%s", link.version, link.input)
+        log.info("version %d: building from %s", link.version, link.input)
         rows = self._source.rows(link, scratch=self._incoming)
         reach("transfer.fetched")
         made = build(

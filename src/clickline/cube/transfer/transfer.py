@@ -233,26 +233,31 @@ class Transfer:
             ledger.rolling = deployment
             ledger.held = 0  # the store names another version than the one that was rolled back from
             self._save()
-            log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.link.base)
+            log.info("version %d: rollout begins, base %d", deployment.version, deployment.link.base)
             reach("transfer.built")
             self._set_desired()
 
     def _advance(self) -> None:
-        """Take the steps of the rollout that can be taken now."""
+        """Take the steps of the rollout that can be taken now.
+
+        Each phase is in the ledger before the desired state asks for it, so that a transfer that is killed in between
+        resumes with the same step.
+        """
         ledger = self.ledger
         while (rolling := ledger.rolling) is not None and not self._stopping:
             verdict = self._verdict(rolling)
             if verdict.decision is Decision.WAIT:
                 return
             rolling.behind = list(verdict.behind)
-            without = f", without {', '.join(verdict.behind)}" if verdict.behind else ""
+            without = f", except {', '.join(verdict.behind)}" if verdict.behind else ""
+            step = "version %d: all %d instances have %s it%s"
             if rolling.phase is Phase.DOWNLOADING:
-                log.info("[all download ok]inst :%d%s", len(self.reconcilers), without)
+                log.info(step, rolling.version, len(self.reconcilers), "downloaded", without)
                 rolling.enter(Phase.LOADING)
                 self._save()
                 reach("transfer.downloaded")
             elif rolling.phase is Phase.LOADING:
-                log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
+                log.info(step, rolling.version, len(self.reconcilers), "loaded", without)
                 reach("transfer.loaded")
                 # The number is in the ledger before any server is told to switch, so that it is never used twice.
                 ledger.number = rolling.number = next_number(ledger, self.instances)
@@ -260,13 +265,13 @@ class Transfer:
                 self._save()
                 reach("transfer.numbered")
             else:
-                log.info("[all enable ok]inst :%d%s", len(self.reconcilers), without)
+                log.info(step, rolling.version, len(self.reconcilers), "switched to", without)
                 reach("transfer.switched")
                 rolling.enter(Phase.FINISHED)
                 ledger.end(rolling)
                 ledger.current, ledger.rolling = rolling, None
                 self._save()
-                log.info("[deploy finish]version:%d switch:%d", rolling.version, rolling.number)
+                log.info("version %d: rollout finished, switch %d", rolling.version, rolling.number)
                 self._tidy()
                 reach("transfer.finished")
                 self._changed.notify_all()
@@ -283,7 +288,7 @@ class Transfer:
             "version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase.value
         )
         self.ledger.end(rolling)
-        if rolling.phase is Phase.SWITCHING:
+        if rolling.phase is Phase.SWITCHING:  # some servers serve it already: it is what a newer one comes after
             self.ledger.current = rolling
 
     def _set_desired(self) -> None:
