@@ -115,7 +115,7 @@ def test_a_checkpoint_that_a_running_job_drops_meanwhile_gives_way_to_the_newest
     training: Training, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     newest = checkpoint_source.find_checkpoint(training.run)
-    gone = checkpoint_source.checkpoints.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
+    gone = checkpoint_source.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
     answers = iter([gone, newest])
     monkeypatch.setattr(checkpoint_source, "find_checkpoint", lambda source: next(answers))
     assert open_checkpoint_source(training.run, threads=1).checkpoint.path == training.checkpoints[-1]
