@@ -21,7 +21,7 @@ from clickline.train import checkpoints
 from clickline.train.calibration import CalibrationBin
 from clickline.train.checkpoint_figures import KINDS, CheckpointFigures, measured_on, record
 from clickline.train.evaluating import flat, predict_all
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.journal import Journal
 from clickline.train.learner import Learner
 from clickline.train.loop import EVALUATION_BATCH, Run
@@ -67,7 +67,7 @@ def train_job(
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
-    with RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
+    with handlers_restored(), RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
         return _train(
             job,
             lock=lock,

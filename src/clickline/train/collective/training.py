@@ -26,7 +26,7 @@ from clickline.train.collective.learning import RankLearner
 from clickline.train.collective.places import Place
 from clickline.train.collective.rank_metrics import RankMetrics
 from clickline.train.collective.runs import RankRun
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.journal import Journal
 from clickline.train.resuming import check_same_job, checkpoint_to_resume
 from clickline.train.run_directory import write_job
@@ -62,7 +62,7 @@ def train_collective(
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
     group = join(job.cluster)
-    with group.telling():
+    with handlers_restored(), group.telling():
         result = run_rank(
             job,
             group=group,
