@@ -28,7 +28,7 @@ from clickline.progress import Silent, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
 from clickline.train.run_files.run_directory import write_job
@@ -62,7 +62,7 @@ def train_collective(
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
     group = join(job.cluster)
-    with group.telling():
+    with handlers_restored(), group.telling():
         result = run_rank(
             job,
             group=group,

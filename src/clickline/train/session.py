@@ -25,7 +25,7 @@ from clickline.train.checkpoints.warm_start import describe_start, given_start, 
 from clickline.train.evaluation.calibration import CalibrationBin
 from clickline.train.evaluation.evaluation import flat, predict_all
 from clickline.train.evaluation.metric_set import MetricSet
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.learner import Learner
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
@@ -67,7 +67,7 @@ def train_job(
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
-    with RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
+    with handlers_restored(), RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
         return _train(
             job,
             lock=lock,
