@@ -77,7 +77,7 @@ FUZZ ?= 2
 fuzz: $(VENV)/built
 	PATH="$(abspath $(BIN)):$$PATH" CLICKLINE_FUZZ_SECONDS=$$(($(FUZZ) * 60)) sh native/tests/fuzz.sh
 	CLICKLINE_FUZZ_EXAMPLES=$$(($(FUZZ) * 1500)) CLICKLINE_FUZZ_SEED=$${CLICKLINE_FUZZ_SEED:-$$(date +%s)} \
-	  $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/fuzzing tests/older_formats tests/publishing/test_hostile_versions.py \
+	  $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/fuzzing tests/cube_formats tests/publishing/test_hostile_versions.py \
 	  tests/file_serving/test_file_paths.py
 
 reference: $(VENV)/built

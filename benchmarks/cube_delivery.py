@@ -1,7 +1,7 @@
 """Section delivery: from the donefile's line to the last of all servers serving, 2 shards with 2 replicas each.
 
 A base of a million keys with 40-byte rows, and a delta of 10,000 of them; builder, transfer, agents and servers are
-processes of their own on this machine. The older system's published timeline for such a base is about 29 s, of which
+processes of their own on this machine. ElasticCTR's published timeline for such a base is about 29 s, of which
 some 20 s are fixed pauses (1,000,001 keys of 40 bytes, 2 shards, one replica each).
 """
 

@@ -1,6 +1,6 @@
 // SequenceFiles as the older cube reads and writes them: Hadoop's version 6 without compression, 8-byte little-endian
 // keys, values as they are. Unlike Hadoop's own BytesWritable, keys and values carry no inner length.
-// docs/older-formats.md is the specification. Nothing is allocated before a length was checked against the file's size.
+// docs/compatibility.md is the specification. Nothing is allocated before a length was checked against the file's size.
 #pragma once
 
 #include <array>

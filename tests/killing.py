@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 
-from clickline.cube.server.cube_process import Commands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from cube_processes import NAME, TOKEN, CubeProcesses, eventually
 
@@ -20,7 +20,7 @@ def switch_number(cube: CubeProcesses, name: str) -> int:
     shard, _, copy = name.partition("_")
     address = cube.servers[int(shard)][int(copy)]
     try:
-        with Commands(address, name=NAME, token=TOKEN.encode(), patience=0.0, deadline=2.0) as server:
+        with CubeCommands(address, name=NAME, token=TOKEN.encode(), patience=0.0, deadline=2.0) as server:
             return int(server.call("status")["number"])
     except PeerError:
         return 0

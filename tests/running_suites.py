@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 
-from clickline.cube.server.cube_process import Commands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.launch.suite_state import claimed
@@ -114,7 +114,9 @@ class RunningSuite(threading.Thread):
         shard, replica = divmod(rank, self.suite.cube.replicas)
         address = self.suite.cube.servers[shard][replica]
         try:
-            with Commands(address, name=MODEL, token=self.suite.token.encode(), patience=0.0, deadline=1.0) as server:
+            with CubeCommands(
+                address, name=MODEL, token=self.suite.token.encode(), patience=0.0, deadline=1.0
+            ) as server:
                 return int(server.call("status")["number"])
         except PeerError:
             return 0

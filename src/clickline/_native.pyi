@@ -385,7 +385,7 @@ def owner_ranges(servers: int) -> list[tuple[int, int]]:
 # --- sequence ---
 class SequenceReader:
     """A SequenceFile of the older cube, from front to back, in bounded memory. Raises DataError. See
-    docs/older-formats.md."""
+    docs/compatibility.md."""
 
     def __init__(self, path: str | PathLike[str]) -> None: ...
     def read(

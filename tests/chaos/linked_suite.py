@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from chaos.links import Links
-from clickline.cube.server.cube_process import Commands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.processes.process import Spec
@@ -111,7 +111,7 @@ class LinkedSuite(Suite):
         shard, replica = divmod(rank, REPLICAS)
         try:
             address = self.cube.servers[shard][replica]
-            with Commands(
+            with CubeCommands(
                 address, name=self.model, token=self.token.encode(), patience=0.0, deadline=deadline
             ) as server:
                 return int(server.call("status")["number"])

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from clickline.cli import app
 from clickline.config import Job
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.train.session import train_job
 from processes import small_settings
 from sharing import made_once
@@ -57,7 +57,7 @@ def shown(out: str) -> dict[str, str]:
 def test_show_says_what_a_checkpoint_holds(checkpoints: list[Path]) -> None:
     path = checkpoints[-1]
     facts = as_json("show", path)
-    tables = open_trained(path, threads=1).learner.sparse.tables
+    tables = open_checkpoint_source(path, threads=1).learner.sparse.tables
     assert (facts["path"], facts["step"], facts["rows_trained"], facts["model"]) == (str(path), 20, 2000, "deepfm")
     assert {name: one["rows"] for name, one in facts["tables"].items()} == {
         name: len(table) for name, table in tables.items()
@@ -93,7 +93,7 @@ def test_verify_names_each_file_that_is_damaged(checkpoints: list[Path], tmp_pat
 
 
 def test_diff_counts_what_differs(checkpoints: list[Path]) -> None:
-    one, other = (open_trained(path, threads=1).learner.sparse.tables["embedding"] for path in checkpoints)
+    one, other = (open_checkpoint_source(path, threads=1).learner.sparse.tables["embedding"] for path in checkpoints)
     both = np.intersect1d(one.keys(), other.keys())
     facts = as_json("diff", *checkpoints, code=1)
     assert (facts["same"], facts["steps"]) == (False, "10 and 20")

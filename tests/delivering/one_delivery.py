@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from clickline.cube.agent.agent import AgentPlace
+from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
-from clickline.cube.server.cube_process import CubePlace, CubeProcess
+from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Replica
-from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
-from clickline.cube.transfer.version_source import PublishedSource
+from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
 from clickline.versions.store import open_store
 from cube_processes import eventually
 from version_stores import VersionStore, keys_from, rows_of
@@ -46,7 +46,7 @@ class OneDelivery:
 
     def start_cube(self) -> None:
         address = f"unix:{self.directory}/c.sock"
-        self.cube = CubeProcess(CubePlace(name=NAME, directory=self.deploy, token=TOKEN, address=address))
+        self.cube = CubeProcess(CubeOptions(name=NAME, directory=self.deploy, token=TOKEN, address=address))
 
     def stop_cube(self) -> None:
         if self.cube is not None:
@@ -55,8 +55,8 @@ class OneDelivery:
 
     def start_agent(self) -> None:
         assert self.cube is not None
-        place = AgentPlace(deploy=self.deploy, token=TOKEN, cube=self._address, port=self._agent_port)
-        self.agent = AgentProcess(place)
+        options = AgentOptions(deploy=self.deploy, token=TOKEN, cube=self._address, port=self._agent_port)
+        self.agent = AgentProcess(options)
 
     def stop_agent(self) -> None:
         if self.agent is not None:
@@ -69,7 +69,7 @@ class OneDelivery:
             name=NAME, replicas=[[replica]], output=self.builds, scratch=self.directory / "state", interval=0.1
         )
         source = PublishedSource(open_store(self.store.path))
-        self.process = TransferProcess(plan, source, TransferPlace(token=TOKEN))
+        self.process = TransferProcess(plan, source, TransferOptions(token=TOKEN))
 
     def stop_transfer(self) -> None:
         if self.process is not None:
@@ -86,7 +86,7 @@ class OneDelivery:
 
     def serves(self, version: int) -> bool:
         assert self.cube is not None
-        return self.cube.shelf.view.version == version
+        return self.cube.versions.view.version == version
 
     def await_served(self, version: int) -> None:
         eventually(lambda: self.serves(version), what=f"version {version} in service")

@@ -7,12 +7,15 @@ from typing import Any
 
 import httpx
 
-from clickline.cube.agent.agent import AgentPlace
+from clickline.compat.cube.http.agent_routes import agent_routes
+from clickline.compat.cube.http.server_routes import server_routes
+from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
+from clickline.cube.builder.build_record import Build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
-from clickline.cube.server.cube_process import CubePlace, CubeProcess
-from clickline.cube.transfer.builder import Build, build
-from clickline.cube.transfer.version_source import PublishedSource
+from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.fileserver.file_server import FileServer
 from clickline.versions.store import open_store
 from version_stores import VersionStore
@@ -38,12 +41,14 @@ class OneShard:
         self.files = FileServer(self.builds)
         self.files.__enter__()
         self.cube = self._cube()
-        self.agent = AgentProcess(AgentPlace(deploy=self.deploy, token=TOKEN, cube=self.cube.native.address))
+        options = AgentOptions(deploy=self.deploy, token=TOKEN, cube=self.cube.native.address)
+        self.agent = AgentProcess(options, routes=agent_routes)
         self.http = httpx.Client(trust_env=False, headers={"Authorization": f"Bearer {TOKEN.decode()}"}, timeout=20)
 
     def _cube(self) -> CubeProcess:
         address = f"unix:{self.directory}/c.sock"
-        return CubeProcess(CubePlace(name=NAME, directory=self.deploy, token=TOKEN, address=address, **self._options))
+        options = CubeOptions(name=NAME, directory=self.deploy, token=TOKEN, address=address, **self._options)
+        return CubeProcess(options, routes=server_routes)
 
     def restart_cube(self) -> None:
         self.cube.close()
@@ -61,9 +66,9 @@ class OneShard:
         return build(source.rows(step, scratch=self.directory), out=self.builds, name=NAME, shards=1)
 
     def body(self, command: str, version: int, **more: Any) -> dict[str, Any]:
-        """Literally as the older transfer sends it."""
+        """Literally as Cube's transfer sends it."""
         found = self.build(version)
-        base = found.facts["base"]
+        base = found.record.base
         return {
             "command": command,
             "dict_name": NAME,
@@ -72,7 +77,7 @@ class OneShard:
             "depend": str(base),
             "id": str(version),
             "key": str(base),
-            "mode": found.facts["kind"],
+            "mode": found.record.kind,
             "shard_seq": 0,
             "source": f"{self.files.address}/{found.source(0)}",
             "port": "8027",

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from clickline import _native
+from clickline.compat.cube.http.meta_info import MetaInfoFiles
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.shard_files import read_shard, write_tar
-from clickline.cube.transfer.builder import build, find_build
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.files import failpoints
+from clickline.files.digests import sealed_json
 from clickline.versions.store import open_store
 from processes import ENVIRONMENT, run, start
 from version_stores import VersionStore, keys_from, rows_of
@@ -35,7 +38,7 @@ def test_each_key_is_in_its_shard_and_nowhere_else(store: VersionStore, tmp_path
     seen = {"embedding": 0, "wide": 0}
     for shard, (first, last) in enumerate(_native.owner_ranges(shards)):
         found = read_shard(made.path / f"d_part{shard}.tar")
-        assert (found.version, found.parent, found.facts["shards"]) == (version, None, shards)
+        assert (found.version, found.parent, found.header.shards) == (version, None, shards)
         for table, place in found.tables.items():
             assert place.offset % 512 == 0
             dictionary = place.open()
@@ -63,16 +66,17 @@ def test_going_from_two_shards_to_three_moves_only_what_must_move(store: Version
     assert moved < 0.55 * len(keys)  # modulo would move two thirds
 
 
-def test_the_older_layout_beside_the_tar(store: VersionStore, tmp_path: Path) -> None:
+def test_the_layout_of_cube_beside_the_tar(store: VersionStore, tmp_path: Path) -> None:
     version = store.base(keys_from(1, 501))
-    made = build(rows_to_build(store, version, tmp_path), out=tmp_path / "out", name="d", shards=1)
+    rows = rows_to_build(store, version, tmp_path)
+    made = build(rows, out=tmp_path / "out", name="d", shards=1, listener=MetaInfoFiles())
     tar = made.path / "d_part0.tar"
     content = tar.read_bytes()
     assert (made.path / "d_part0.tar.md5").read_text().split() == [
         hashlib.md5(content, usedforsecurity=False).hexdigest(),
         "d_part0.tar",
     ]
-    assert made.facts["files"]["d_part0.tar"]["sha256"] == hashlib.sha256(content).hexdigest()
+    assert made.record.files["d_part0.tar"].sha256 == hashlib.sha256(content).hexdigest()
     meta = json.loads((tmp_path / "out" / "meta_info" / f"{version}_{version}_0_0.json").read_text())
     assert meta == {"index_total_count": "500", "data_len_list": [str(20 * 500)], "index_len_list": [str(16 * 500)]}
     with tarfile.open(tar) as plain:
@@ -94,16 +98,16 @@ def test_what_is_built_is_not_built_again(store: VersionStore, tmp_path: Path) -
     rows = rows_to_build(store, version, tmp_path)
     first = build(rows, out=tmp_path / "out", name="d", shards=2)
     before = (first.path / "build.json").stat().st_mtime_ns
-    assert build(rows, out=tmp_path / "out", name="d", shards=2).facts == first.facts
+    assert build(rows, out=tmp_path / "out", name="d", shards=2).record == first.record
     assert (first.path / "build.json").stat().st_mtime_ns == before
-    assert len(build(rows, out=tmp_path / "out", name="d", shards=3).facts["files"]) == 3
+    assert len(build(rows, out=tmp_path / "out", name="d", shards=3).record.files) == 3
 
 
 def test_the_same_rows_make_the_same_bytes(store: VersionStore, tmp_path: Path) -> None:
     version = store.base(keys_from(1, 100))
     rows = rows_to_build(store, version, tmp_path)
     one, other = (build(rows, out=tmp_path / name, name="d", shards=2) for name in ("one", "other"))
-    assert [f["sha256"] for f in one.facts["files"].values()] == [f["sha256"] for f in other.facts["files"].values()]
+    assert [f.sha256 for f in one.record.files.values()] == [f.sha256 for f in other.record.files.values()]
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
@@ -169,10 +173,24 @@ def test_a_killed_builder_leaves_a_whole_build_or_none(store: VersionStore, tmp_
             "kind": "base",
             "tables": {"t": 1},
         },
+        {
+            "format": 1,
+            "version": 1,
+            "base": 1,
+            "shard": 0,
+            "shards": 1,
+            "name": "d",
+            "kind": "base",
+            "tables": {"t": {}},
+        },
     ],
 )
 def test_a_tar_that_does_not_fit_together_is_refused(tmp_path: Path, facts: dict[str, object]) -> None:
-    write_tar(tmp_path / "x.tar", facts, {})
+    class Header:
+        def encoded(self) -> bytes:
+            return sealed_json(facts)
+
+    write_tar(tmp_path / "x.tar", Header(), {})  # type: ignore[arg-type]
     with pytest.raises(VersionError, match="not a shard's file"):
         read_shard(tmp_path / "x.tar")
 

@@ -10,7 +10,7 @@ from one_delivery import OneDelivery
 
 from bit_flips import flip_bit
 from clickline.cube.transfer.instance import Instance, Replica
-from clickline.cube.transfer.reconciler import Driver
+from clickline.cube.transfer.reconciler import Reconciler
 from clickline.files.digests import file_sha256
 from cube_processes import eventually
 from version_stores import keys_from
@@ -91,15 +91,15 @@ def test_a_parent_that_was_changed_in_a_shard_does_not_leave_out_a_delta(deliver
 
 def test_pauses_grow_until_something_changes() -> None:
     replica = Replica("http://127.0.0.1:1", "tcp:127.0.0.1:1")
-    driver = Driver(
+    reconciler = Reconciler(
         Instance(0, 0, replica), name="d", token=b"t", peers=[], on_change=lambda: None, on_damaged=lambda _: None
     )
-    pauses = [driver._longer_pause() for _ in range(40)]
+    pauses = [reconciler._longer_pause() for _ in range(40)]
     assert pauses[:4] == [0.25, 0.5, 1.0, 2.0]
     assert pauses == sorted(pauses) and pauses[-1] == 30.0
-    driver.try_again()
-    assert driver._longer_pause() == 0.25
-    driver._client.close()
+    reconciler.try_again()
+    assert reconciler._longer_pause() == 0.25
+    reconciler._agent.close()
 
 
 def test_a_build_that_cannot_be_made_again_is_told_and_tried_again(delivery: OneDelivery) -> None:

@@ -11,9 +11,10 @@ from one_shard import OneShard
 from test_versions_on_a_server import read
 
 from clickline.cube.agent import download
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.builder.builder import build
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.server import compaction
-from clickline.cube.transfer.builder import build, find_build
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.versions.store import open_store
 from cube_processes import eventually
@@ -56,7 +57,7 @@ def test_an_agent_whose_download_finds_no_room_on_the_way(
         disk.fill(leave=300_000)
         answer = shard.command("download", version)
         assert answer["success"] == "255" and "No space left on device" in answer["message"]
-        assert shard.cube.shelf.disk.complete() == []
+        assert shard.cube.versions.disk.complete() == []
         disk.make_room()
         shard.deliver(version)
         read(shard, version)

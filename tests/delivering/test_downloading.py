@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from clickline.cube.agent.download import Expected, Limits, download, web_client
+from clickline.cube.agent.download import DownloadLimits, ExpectedHashes, FileHashes, download, web_client
 from clickline.errors import PeerError, VersionError
 from clickline.fileserver.file_server import FileServer
 
@@ -31,13 +31,13 @@ def client() -> Iterator[httpx.Client]:
         yield found
 
 
-SHA = Expected(sha256=hashlib.sha256(CONTENT).hexdigest())
+SHA = ExpectedHashes(sha256=hashlib.sha256(CONTENT).hexdigest())
 
 
 def test_all_of_it(url: str, client: httpx.Client, tmp_path: Path) -> None:
     md5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
-    facts = download(client, url, tmp_path / "a.part", expected=Expected(sha256=SHA.sha256, md5=md5))
-    assert facts == {"bytes": len(CONTENT), "sha256": SHA.sha256, "md5": md5}
+    hashes = download(client, url, tmp_path / "a.part", expected=ExpectedHashes(sha256=SHA.sha256, md5=md5))
+    assert hashes == FileHashes(bytes=len(CONTENT), sha256=SHA.sha256, md5=md5)
     assert (tmp_path / "a.part").read_bytes() == CONTENT
 
 
@@ -59,8 +59,8 @@ def test_a_part_of_another_file_is_thrown_away(url: str, client: httpx.Client, t
     assert (tmp_path / "a.part").read_bytes() == CONTENT
 
 
-@pytest.mark.parametrize("expected", [Expected(sha256="0" * 64), Expected(sha256=SHA.sha256, md5="0" * 32)])
-def test_a_wrong_hash_leaves_nothing(url: str, client: httpx.Client, tmp_path: Path, expected: Expected) -> None:
+@pytest.mark.parametrize("expected", [ExpectedHashes(sha256="0" * 64), ExpectedHashes(sha256=SHA.sha256, md5="0" * 32)])
+def test_a_wrong_hash_leaves_nothing(url: str, client: httpx.Client, tmp_path: Path, expected: ExpectedHashes) -> None:
     with pytest.raises(VersionError, match="damaged"):
         download(client, url, tmp_path / "a.part", expected=expected)
     assert not (tmp_path / "a.part").exists()
@@ -76,12 +76,12 @@ def test_damaged_bytes_that_were_there_are_found_out(url: str, client: httpx.Cli
 
 def test_without_a_hash_nothing_is_taken(url: str, client: httpx.Client, tmp_path: Path) -> None:
     with pytest.raises(VersionError, match="cannot be checked"):
-        download(client, url, tmp_path / "a.part", expected=Expected())
+        download(client, url, tmp_path / "a.part", expected=ExpectedHashes())
 
 
 def test_too_large_is_refused_at_once(url: str, client: httpx.Client, tmp_path: Path) -> None:
     with pytest.raises(VersionError, match=f"has {len(CONTENT)} bytes; at most 1000"):
-        download(client, url, tmp_path / "a.part", expected=SHA, limits=Limits(largest=1000))
+        download(client, url, tmp_path / "a.part", expected=SHA, limits=DownloadLimits(largest=1000))
     assert not (tmp_path / "a.part").exists()
 
 
@@ -103,12 +103,12 @@ def test_not_there(url: str, client: httpx.Client, tmp_path: Path) -> None:
 
 def test_the_rate_is_kept(url: str, client: httpx.Client, tmp_path: Path) -> None:
     began = time.monotonic()
-    download(client, url, tmp_path / "a.part", expected=SHA, limits=Limits(rate=3e6))
+    download(client, url, tmp_path / "a.part", expected=SHA, limits=DownloadLimits(rate=3e6))
     assert time.monotonic() - began > 0.9 * (len(CONTENT) / 3e6 - 0.25)
 
 
 def test_too_slow_breaks_off_and_goes_on_next_time(url: str, client: httpx.Client, tmp_path: Path) -> None:
-    with pytest.raises(PeerError, match="it goes on next time"):
-        download(client, url, tmp_path / "a.part", expected=SHA, limits=Limits(rate=4e6, seconds=0.05))
+    with pytest.raises(PeerError, match="it is resumed next time"):
+        download(client, url, tmp_path / "a.part", expected=SHA, limits=DownloadLimits(rate=4e6, seconds=0.05))
     assert 0 < (tmp_path / "a.part").stat().st_size < len(CONTENT)
     download(client, url, tmp_path / "a.part", expected=SHA)

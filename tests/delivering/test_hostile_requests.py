@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from one_shard import OneShard
 
-from clickline.cube.server.gateway import Control
-from clickline.cube.server.seek import Tally, seek
+from clickline.compat.cube.http.agent_routes import run_cube_command
+from clickline.compat.cube.http.seek import seek
+from clickline.compat.cube.http.server_control import CubeControl
+from clickline.cube.server.server_metrics import HttpReadCounters
 from clickline.cube.shard_files import read_shard
 from clickline.errors import VersionError
 from version_stores import keys_from
@@ -44,7 +46,7 @@ CONTROLS = st.sampled_from(
     )
 )
 def test_agent_commands(shard: OneShard, asked: dict[str, Any]) -> None:
-    code, message, _ = shard.agent.agent.run(asked)
+    code, message, _ = run_cube_command(shard.agent.agent, asked)
     assert code in ("0", "255")
     assert message
     assert {path.name for path in shard.directory.iterdir()} <= {"store", "deploy", "builds", "c.sock"}
@@ -54,7 +56,7 @@ def test_agent_commands(shard: OneShard, asked: dict[str, Any]) -> None:
 @given(asked=st.dictionaries(st.sampled_from(["keys", "table", "version_required"]), ANYTHING))
 def test_seeks(shard: OneShard, asked: dict[str, Any]) -> None:
     try:
-        found = seek(shard.cube.shelf.view, asked, Tally(shard.cube))
+        found = seek(shard.cube.versions.view, asked, HttpReadCounters())
     except ValueError:
         return
     assert len(found["values"]) == len(asked["keys"])
@@ -68,7 +70,7 @@ def test_seeks(shard: OneShard, asked: dict[str, Any]) -> None:
     asked=st.dictionaries(st.sampled_from(["version_path", "version"]), TEXTS | ANYTHING),
 )
 def test_control_commands(shard: OneShard, name: str, asked: dict[str, Any]) -> None:
-    status, answer = Control(shard.cube).run({"cmd": name, **asked})
+    status, answer = CubeControl(shard.cube).run({"cmd": name, **asked})
     assert status in (200, 500)
     assert isinstance(answer, dict)
 

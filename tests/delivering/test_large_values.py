@@ -11,8 +11,8 @@ import pytest
 from one_shard import NAME, OneShard
 
 from clickline import _native
-from clickline.cube.server.seek import LARGEST_ANSWER
-from clickline.cube.transfer.builder import RowFile, Rows, build
+from clickline.compat.cube.http.seek import LARGEST_ANSWER
+from clickline.cube.builder.builder import RowFile, VersionInput, build
 from clickline.files.digests import file_sha256
 
 COUNT = 1200
@@ -28,7 +28,7 @@ def delivered(shard: OneShard, directory: Path, values: list[bytes]) -> None:
         content = (bounds, np.frombuffer(b"".join(values), np.uint8))
     _native.write_dictionary(str(path), KEYS[: len(values)], content, dtype=0, dim=0)
     file = RowFile(path, path.stat().st_size, file_sha256(path))
-    built = build(Rows(1, None, 1, "digest", {"large": [file]}), out=shard.builds, name=NAME, shards=1)
+    built = build(VersionInput(1, None, 1, "digest", {"large": [file]}), out=shard.builds, name=NAME, shards=1)
     shard.build = lambda _version: built  # type: ignore[method-assign]
     shard.deliver(1)
 

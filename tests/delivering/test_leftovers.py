@@ -11,9 +11,9 @@ import pytest
 from one_shard import TOKEN, OneShard
 from test_versions_on_a_server import read
 
-from clickline.cube.agent.agent import Agent, AgentPlace
+from clickline.cube.agent.agent import Agent, AgentOptions
+from clickline.cube.builder.builder import clean
 from clickline.cube.server.compaction import compact
-from clickline.cube.transfer.builder import clean
 from clickline.files.leftovers import abandoned, being_written
 from version_stores import keys_from
 from wire_peers import until
@@ -47,7 +47,7 @@ def test_a_newer_version_takes_the_place_of_a_download_that_broke_off(shard: One
 def test_an_agent_that_starts_keeps_only_the_newest_download(tmp_path: Path) -> None:
     old, new = (left(tmp_path / "data", name) for name in (".downloading-1_3", ".downloading-1_4"))
     elsewhere = [left(tmp_path / "ctr" / "data", name) for name in (".downloading-5", ".downloading-6")]
-    Agent(AgentPlace(deploy=tmp_path, token=TOKEN)).close()
+    Agent(AgentOptions(deploy=tmp_path, token=TOKEN)).close()
     assert [path.exists() for path in (old, new, *elsewhere)] == [False, True, False, True]
 
 
@@ -62,11 +62,11 @@ def test_a_download_under_way_is_left_alone(tmp_path: Path) -> None:
             os.read(end[0], 1)
         os._exit(0)
     os.read(ready[0], 1)
-    Agent(AgentPlace(deploy=tmp_path, token=TOKEN)).close()
+    Agent(AgentOptions(deploy=tmp_path, token=TOKEN)).close()
     assert path.exists()
     os.kill(child, 9)
     os.waitpid(child, 0)
-    Agent(AgentPlace(deploy=tmp_path, token=TOKEN)).close()
+    Agent(AgentOptions(deploy=tmp_path, token=TOKEN)).close()
     assert not path.exists()
     for descriptor in (*ready, *end):
         os.close(descriptor)
@@ -116,7 +116,7 @@ def test_a_merged_chain_that_cannot_be_read_does_not_hide_the_chain(shard: OneSh
     data = shard.deploy / "data"
     chain = {path.name: path for path in data.iterdir()}
     kept = {name: [(file.name, file.read_bytes()) for file in path.iterdir()] for name, path in chain.items()}
-    assert compact(shard.cube.shelf, last)
+    assert compact(shard.cube.versions, last)
     merged = data / f"compact_{last}"
     for name, files in kept.items():  # as if power had failed before they were deleted
         (data / name).mkdir(exist_ok=True)
@@ -135,7 +135,7 @@ def test_a_merged_chain_that_cannot_be_read_does_not_hide_the_chain(shard: OneSh
     read(shard, last)
     until(lambda: not merged.exists(), seconds=60)
     assert all((data / name).is_dir() for name in kept)
-    assert compact(shard.cube.shelf, last)
+    assert compact(shard.cube.versions, last)
     read(shard, last)
     shard.restart_cube()
     read(shard, last)
@@ -158,7 +158,7 @@ def test_what_is_read_in_place_of_a_chain_is_on_the_disk_first(
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Path, "rename", noted_rename)
-    assert compact(shard.cube.shelf, last)
+    assert compact(shard.cube.versions, last)
     aside, final = f".compact_{last}", f"compact_{last}"
     assert happened == ["shard.json", aside, f"renamed to {final}", "data"]
     json.loads((shard.deploy / "data" / final / "shard.json").read_bytes())

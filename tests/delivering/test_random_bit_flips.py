@@ -35,12 +35,12 @@ def in_the_store(delivery: OneDelivery, draw: random.Random, served: int) -> Bit
     delivery.start_transfer()
     assert delivery.process is not None and flip is not None
     transfer = delivery.process.transfer
-    eventually(lambda: transfer._looked, what="a look at the store")
-    first = transfer._looked
+    eventually(lambda: transfer._polled, what="a look at the store")
+    first = transfer._polled
     eventually(
-        lambda: transfer.problem or delivery.serves(version) or transfer._looked > first, what=f"an answer to {flip}"
+        lambda: transfer.problem or delivery.serves(version) or transfer._polled > first, what=f"an answer to {flip}"
     )
-    delivery.check_rows(delivery.cube.shelf.view.version if delivery.cube else served)
+    delivery.check_rows(delivery.cube.versions.view.version if delivery.cube else served)
     flip.undo()
     delivery.await_served(version)
     return flip

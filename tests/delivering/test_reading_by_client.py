@@ -1,4 +1,4 @@
-"""The client's face: arrays, decoded rows, async, the older codes, cube.conf; the verbs around it."""
+"""The client's face: arrays, decoded rows, async, Cube's codes, cube.conf; the verbs around it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from one_shard import NAME, TOKEN, OneShard
 
+from clickline.compat.cube.cube_conf import connect_by_conf
 from clickline.cube.cube_client import ALL_FAILED, NO_SUCH_KEY, OK, UNKNOWN, Cube
 from clickline.errors import JobError
 from processes import ENVIRONMENT, run
@@ -47,10 +48,10 @@ def test_cube_conf(tmp_path: Path) -> None:
     nodes = [{"ipport_list": "list://127.0.0.1:1,127.0.0.1:2"}]
     dictionaries = [{"dict_name": name, **one, "nodes": nodes} for name in ("a", "b")]
     (tmp_path / "cube.conf").write_text(json.dumps(dictionaries))
-    with Cube.connect(tmp_path / "cube.conf", name="b", token=TOKEN) as cube:
+    with connect_by_conf(tmp_path / "cube.conf", name="b", token=TOKEN) as cube:
         assert cube.get("t", [1]).code == ALL_FAILED
     with pytest.raises(JobError, match="It has: a, b"):
-        Cube.connect(tmp_path / "cube.conf", token=TOKEN)
+        connect_by_conf(tmp_path / "cube.conf", token=TOKEN)
 
 
 @pytest.mark.heavy

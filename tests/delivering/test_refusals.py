@@ -7,17 +7,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from clickline.cube.builder.version_source import PublishedSource
+from clickline.cube.messages import (
+    COMMAND_PATH,
+    SERVER_PATH,
+    AgentReply,
+    AgentReplyCode,
+    AnyAgentCommand,
+    DownloadCommand,
+    LoadCommand,
+    ServerStatus,
+)
 from clickline.cube.transfer.builds import TransferPlan
-from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.instance import InstanceState, Replica
+from clickline.cube.transfer.ledger import Phase
 from clickline.cube.transfer.transfer import Transfer
-from clickline.cube.transfer.version_source import PublishedSource
 from clickline.errors import VersionError
 from clickline.net.web_server import WebServer
 from clickline.versions import maintenance
@@ -27,38 +39,41 @@ from wire_peers import until
 
 
 class FakeAgent:
-    """Does what it is told, at once, in a dictionary; unless it refuses or waits."""
+    """Executes commands at once, in memory; unless it refuses or waits."""
 
     def __init__(self) -> None:
-        self.state: dict[str, Any] = {"version": 0, "number": 0, "loaded": [], "complete": []}
+        self.status = ServerStatus()
         self.refuses: set[str] = set()
         self.held = threading.Event()
         self.held.set()
         self.commands: list[str] = []
         self.looks = 0
-        routes = [Route("/agent/cube", self._cube), Route("/agent/cmd", self._command, methods=["POST"])]
+        routes = [Route(SERVER_PATH, self._server), Route(COMMAND_PATH, self._command, methods=["POST"])]
         self.web = WebServer(Starlette(routes=routes), host="127.0.0.1", port=0)
 
-    async def _cube(self, _: Request) -> Response:
+    async def _server(self, _: Request) -> Response:
         self.looks += 1
-        return JSONResponse({"success": "0", "message": "query ok", "data": self.state})
+        return Response(msgspec.json.encode(AgentReply(code=AgentReplyCode.DONE, server=self.status)))
 
     async def _command(self, request: Request) -> Response:
-        return await run_in_threadpool(self._do, await request.json())
+        command: AnyAgentCommand = msgspec.json.decode(await request.body(), type=AnyAgentCommand)
+        return Response(msgspec.json.encode(await run_in_threadpool(self._run, command)))
 
-    def _do(self, asked: dict[str, Any]) -> Response:
-        command, version = asked["command"], int(asked["version"])
-        self.commands.append(command)
-        if command in self.refuses:
-            return JSONResponse({"success": "255", "message": f"{command} refused", "data": ""})
-        if command == "download":
-            self.held.wait(20)
-            self.state = {**self.state, "complete": [*self.state["complete"], version]}
-        elif command == "reload":
-            self.state = {**self.state, "loaded": [*self.state["loaded"], version]}
-        else:
-            self.state = {**self.state, "version": version, "number": asked["number"]}
-        return JSONResponse({"success": "0", "message": "query ok", "data": ""})
+    def _run(self, command: AnyAgentCommand) -> AgentReply:
+        self.commands.append(command.verb)
+        if command.verb in self.refuses:
+            return AgentReply(code=AgentReplyCode.FAILED, message=f"{command.verb} refused")
+        change: dict[str, Any]
+        match command:
+            case DownloadCommand():
+                self.held.wait(20)
+                change = {"complete": (*self.status.complete, command.version)}
+            case LoadCommand():
+                change = {"loaded": (*self.status.loaded, command.version)}
+            case _:
+                change = {"version": command.version, "number": command.number}
+        self.status = msgspec.structs.replace(self.status, **change)
+        return AgentReply(code=AgentReplyCode.DONE)
 
 
 @pytest.fixture
@@ -99,29 +114,29 @@ def until_looked_at_again(agent: FakeAgent, *, times: int = 4) -> None:
 def test_a_refused_switch_is_a_failed_instance_and_not_finished(
     transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
 ) -> None:
-    agents[1].refuses = {"enable"}
+    agents[1].refuses = {"switch"}
     version = store.base(keys_from(1, 10))
-    until(lambda: transfer.instances[1].state == "Enable_Failed" and agents[0].state["version"] == version)
+    until(lambda: transfer.instances[1].state is InstanceState.SWITCH_FAILED and agents[0].status.version == version)
     until_looked_at_again(agents[1])  # a quarter of a second each: longer than its patience with the dead
     assert transfer.ledger.rolling is not None
-    assert (transfer.ledger.rolling.phase, transfer.ledger.past) == ("Enabling", [])
-    assert transfer.instances[1].message == "enable refused"
+    assert (transfer.ledger.rolling.phase, transfer.ledger.past) == (Phase.SWITCHING, [])
+    assert transfer.instances[1].message == "switch refused"
     agents[1].refuses = set()
     until(lambda: in_service(transfer) == version)
-    assert agents[1].state["version"] == version
+    assert agents[1].status.version == version
 
 
 def test_a_newer_version_takes_the_place_of_one_that_is_stuck(
     transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
 ) -> None:
-    agents[1].refuses = {"enable"}
+    agents[1].refuses = {"switch"}
     store.base(keys_from(1, 10))
-    until(lambda: transfer.instances[1].state == "Enable_Failed")
+    until(lambda: transfer.instances[1].state is InstanceState.SWITCH_FAILED)
     version = store.base(keys_from(1, 20))
-    until(lambda: agents[0].state["version"] == version)
+    until(lambda: agents[0].status.version == version)
     agents[1].refuses = set()
     until(lambda: in_service(transfer) == version)
-    assert [(one.version, one.phase) for one in transfer.ledger.past] == [(1, "Enabling"), (2, "Finished")]
+    assert [(one.version, one.phase) for one in transfer.ledger.past] == [(1, Phase.SWITCHING), (2, Phase.FINISHED)]
 
 
 def test_nothing_is_loaded_before_all_have_downloaded_nor_switched_before_all_have_loaded(
@@ -133,14 +148,14 @@ def test_nothing_is_loaded_before_all_have_downloaded_nor_switched_before_all_ha
     until_looked_at_again(agents[1])
     until_looked_at_again(agents[0], times=1)
     assert agents[0].commands == ["download"]  # slow is not dead
-    agents[1].refuses = {"reload"}
+    agents[1].refuses = {"load"}
     agents[1].held.set()
-    until(lambda: agents[0].state["version"] == version)  # the other fails to load, and one is enough to serve
-    assert agents[0].commands == ["download", "reload", "enable"]
-    assert agents[1].state["version"] == 0
+    until(lambda: agents[0].status.version == version)  # the other fails to load, and one is enough to serve
+    assert agents[0].commands == ["download", "load", "switch"]
+    assert agents[1].status.version == 0
     assert transfer.ledger.rolling is not None  # but it is alive, so this is not finished
     agents[1].refuses = set()
-    until(lambda: in_service(transfer) == version and agents[1].state["version"] == version)
+    until(lambda: in_service(transfer) == version and agents[1].status.version == version)
 
 
 def test_a_rollback_does_not_wait_for_a_download(
@@ -153,10 +168,10 @@ def test_a_rollback_does_not_wait_for_a_download(
         agent.held.clear()
     store.base(keys_from(1, 30))
     until(lambda: all(agent.commands[-1] == "download" for agent in agents))
-    answer = transfer.rollback()
-    assert answer["seconds"] < 1.0
+    result = transfer.rollback()
+    assert result.seconds < 1.0
     # What was on its way had not been switched to, so this is one before the version in service.
-    assert (answer["version"], [agent.state["version"] for agent in agents]) == (1, [1, 1])
+    assert (result.version, [agent.status.version for agent in agents]) == (1, [1, 1])
     with pytest.raises(VersionError, match="no version 77 to go back to"):
         transfer.rollback(77)
 
@@ -170,7 +185,7 @@ def test_going_back_from_a_version_that_the_store_went_back_to_is_not_undone(
         until(lambda: in_service(transfer) == version)  # noqa: B023
     maintenance.rollback(open_store(store.path), 1)
     until(lambda: in_service(transfer) == 1)
-    assert transfer.rollback()["version"] == 2
+    assert transfer.rollback().version == 2
     assert transfer.ledger.held == 1
     transfer.notify()
     until_looked_at_again(agents[0])

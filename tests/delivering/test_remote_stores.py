@@ -7,8 +7,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from clickline.compat.cube.product_source import EitherSource
-from clickline.cube.transfer.builder import build
+from clickline.compat.cube.product_source import DonefileSource
+from clickline.cube.builder.builder import build
 from clickline.errors import VersionError
 from version_stores import VersionStore, keys_from
 
@@ -19,15 +19,15 @@ def test_a_version_elsewhere(store: VersionStore, tmp_path: Path) -> None:
     remote = f"memory://delivering-{tmp_path.name}"
     system, root = fsspec.core.url_to_fs(remote)
     system.put(str(store.path), root, recursive=True)
-    here = EitherSource(str(store.path), table="d")
-    there = EitherSource(remote, table="d")
+    here = DonefileSource(str(store.path), table="d")
+    there = DonefileSource(remote, table="d")
     assert there.stamp() is None
     assert [one.version for one in there.chain()] == [1, version]
     for step in there.chain():
         rows = there.rows(step, scratch=tmp_path / "scratch")
         made = build(rows, out=tmp_path / "there", name="d", shards=2)
         local = here.rows(step, scratch=tmp_path / "none")
-        assert made.facts["files"] == build(local, out=tmp_path / "here", name="d", shards=2).facts["files"]
+        assert made.record.files == build(local, out=tmp_path / "here", name="d", shards=2).record.files
     assert not (tmp_path / "none").exists()
     (file,) = rows.tables["embedding"]
     file.path.write_bytes(file.path.read_bytes()[:100])  # as of a transfer that was killed

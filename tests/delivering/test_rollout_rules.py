@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.product_source import chain_of
+from clickline.compat.cube.transfer_conf import read_transfer
+from clickline.cube.builder.version_source import ChainLink
+from clickline.cube.messages import ServerStatus
 from clickline.cube.transfer.instance import Instance, Replica
-from clickline.cube.transfer.ledger import Deployment, Ledger
-from clickline.cube.transfer.rollout_rule import Answer, judge
-from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
-from clickline.cube.transfer.version_source import Step
+from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
+from clickline.cube.transfer.rollout_rule import Decision, judge
+from clickline.cube.transfer.transfer_settings import plan_of
 from clickline.errors import JobError, VersionError
 
 NOW = 1000.0
@@ -21,7 +24,7 @@ NOW = 1000.0
 def instance(shard: int, copy: int, *, loaded: bool, trouble: float | None = None, dead: bool = False) -> Instance:
     one = Instance(shard, copy, Replica("http://a:1", "tcp:a:2"))
     one.trouble_since, one.dead = trouble, dead
-    one.seen = {"loaded": [7] if loaded else []}
+    one.server = ServerStatus(loaded=(7,) if loaded else ())
     return one
 
 
@@ -30,49 +33,66 @@ def answer(*instances: Instance, refusals_count: bool = False):
 
 
 def test_all_have_made_it() -> None:
-    assert answer(instance(0, 0, loaded=True), instance(1, 0, loaded=True)).answer is Answer.GO
+    assert answer(instance(0, 0, loaded=True), instance(1, 0, loaded=True)).decision is Decision.GO
 
 
 def test_the_slow_are_waited_for() -> None:
     verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=False))
-    assert (verdict.answer, verdict.behind) == (Answer.WAIT, ("0_1",))
+    assert (verdict.decision, verdict.behind) == (Decision.WAIT, ("0_1",))
 
 
-@pytest.mark.parametrize(("since", "expected"), [(NOW - 4.9, Answer.WAIT), (NOW - 5.0, Answer.GO)])
-def test_the_dead_are_waited_for_so_long(since: float, expected: Answer) -> None:
+@pytest.mark.parametrize(("since", "expected"), [(NOW - 4.9, Decision.WAIT), (NOW - 5.0, Decision.GO)])
+def test_the_dead_are_waited_for_so_long(since: float, expected: Decision) -> None:
     dead = instance(0, 1, loaded=False, trouble=since, dead=True)
-    assert answer(instance(0, 0, loaded=True), dead).answer is expected
+    assert answer(instance(0, 0, loaded=True), dead).decision is expected
 
 
 def test_a_shard_without_any_is_waited_for_for_ever() -> None:
     dead = instance(1, 0, loaded=False, trouble=0.0, dead=True)
     verdict = answer(instance(0, 0, loaded=True), instance(0, 1, loaded=True), dead)
-    assert (verdict.answer, verdict.bare) == (Answer.WAIT, (1,))
+    assert (verdict.decision, verdict.bare) == (Decision.WAIT, (1,))
 
 
 def test_a_refused_switch_is_not_done_without() -> None:
     refusing = instance(0, 1, loaded=False, trouble=0.0, dead=False)
-    assert answer(instance(0, 0, loaded=True), refusing).answer is Answer.GO
-    assert answer(instance(0, 0, loaded=True), refusing, refusals_count=True).answer is Answer.WAIT
+    assert answer(instance(0, 0, loaded=True), refusing).decision is Decision.GO
+    assert answer(instance(0, 0, loaded=True), refusing, refusals_count=True).decision is Decision.WAIT
 
 
-def step(version: int, parent: int | None = None, base: int | None = None) -> Step:
-    return Step(version, parent, base or version, str(version), str(base or version), f"/in/{version}", "0" * 64)
+def link(version: int, parent: int | None = None, base: int | None = None) -> ChainLink:
+    return ChainLink(version, parent, base or version, f"/in/{version}", "0" * 64)
 
 
 def test_what_is_remembered_comes_back(tmp_path: Path) -> None:
     ledger = Ledger.read(tmp_path)
     for version in (1, 2, 3, 2):
-        done = Deployment([step(version)], phase="Finished", number=version)
+        done = Deployment(chain=[link(version)], phase=Phase.FINISHED, number=version)
         ledger.end(done)
         ledger.current = done
-    ledger.rolling = Deployment([step(3), step(4, 3, 3)])
-    ledger.rolling.enter("Reloading")
+    ledger.rolling = Deployment(chain=[link(3), link(4, 3, 3)])
+    ledger.rolling.enter(Phase.LOADING)
     ledger.number, ledger.held = 9, 3
     ledger.save()
     again = Ledger.read(tmp_path)
     assert (again.number, again.held, again.rolling, again.past) == (9, 3, ledger.rolling, ledger.past)
     assert [one.version for one in again.deployed(2)] == [3, 2]
+
+
+def test_what_an_earlier_release_remembered_is_understood(tmp_path: Path) -> None:
+    """Phases had Cube's names in the file, and a link had Cube's words for its version and base."""
+    chain = [{"version": 3, "parent": None, "base": 3, "id": "3", "key": "3", "input": "/in/3", "digest": "0" * 64}]
+    times = {"create_time": 1.0, "finish_time": 2.0, "behind": ["0_1"]}
+    done = {"chain": chain, "phase": "Finished", "number": 4, **times, "seconds": {"Enabling": 1.0, "Finished": 2.0}}
+    rolling = {"chain": chain, "phase": "Enabling", "number": 5, **times, "seconds": {"Reloading": 0.5}}
+    state = {"number": 5, "current": done, "rolling": rolling, "past": [done], "held": 0, "metas": {}}
+    (tmp_path / "transfer.json").write_text(json.dumps(state))
+    ledger = Ledger.read(tmp_path)
+    assert ledger.current is not None and ledger.rolling is not None
+    assert (ledger.current.phase, ledger.rolling.phase) == (Phase.FINISHED, Phase.SWITCHING)
+    assert ledger.current.seconds == {Phase.SWITCHING: 1.0, Phase.FINISHED: 2.0}
+    assert (ledger.current.version, ledger.current.link.input, ledger.current.behind) == (3, "/in/3", ["0_1"])
+    ledger.save()
+    assert json.loads((tmp_path / "transfer.json").read_text())["rolling"]["phase"] == "switching"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"number": "x"}', '{"number": 1, "current": {"chain": []}}'])
@@ -82,7 +102,7 @@ def test_a_damaged_memory_is_an_error(tmp_path: Path, content: str) -> None:
         Ledger.read(tmp_path)
 
 
-def test_older_products_make_a_chain() -> None:
+def test_products_of_cube_make_a_chain() -> None:
     bases = [Product("base", 10, 10, "/a"), Product("base", 20, 20, "/b")]
     patches = [
         Product("patch", 11, 10, "/c"),

@@ -48,10 +48,10 @@ def test_the_last_versions_are_kept_and_others_go(shard: OneShard) -> None:
     versions = [shard.store.base(keys_from(1, 10 * n)) for n in range(2, 7)]
     for version in versions:
         shard.deliver(version)
-    until(lambda: shard.cube.shelf.loaded == versions[-3:])
+    until(lambda: shard.cube.versions.loaded == versions[-3:])
     until(lambda: sorted(int(p.name) for p in (shard.deploy / "data").iterdir()) == versions[-3:])
     shard.restart_cube()
-    assert shard.cube.shelf.loaded == versions[-3:]
+    assert shard.cube.versions.loaded == versions[-3:]
     for version in versions[-3:]:
         read(shard, version)
 
@@ -62,7 +62,7 @@ def test_what_a_kept_delta_stands_on_stays(shard: OneShard) -> None:
     for n in range(5):
         shard.deliver(shard.store.delta(keys_from(1, 3), keys_from(10 * n + 50, 10 * n + 55)))
     last = shard.store.last
-    until(lambda: shard.cube.shelf.loaded == [last - 2, last - 1, last])
+    until(lambda: shard.cube.versions.loaded == [last - 2, last - 1, last])
     read(shard, last)
     shard.restart_cube()
     for version in (last - 2, last - 1, last):
@@ -91,9 +91,9 @@ class NotesAtSwitches:
     """Stands before the server's versions and reads, at each switch, what a restart would find noted."""
 
     def __init__(self, shard: OneShard) -> None:
-        self._native, self._file = shard.cube.shelf._native, shard.deploy / "state.json"
+        self._native, self._file = shard.cube.versions._native, shard.deploy / "state.json"
         self.noted: list[tuple[int, int]] = []
-        shard.cube.shelf._native = self
+        shard.cube.versions._native = self
 
     def switch(self, version: int, number: int) -> None:
         facts = json.loads(self._file.read_bytes())
@@ -127,7 +127,7 @@ def test_a_gap_in_a_chain_is_named(shard: OneShard) -> None:
     answer = shard.command("reload", last)
     assert answer["success"] == "255"
     assert "version 2 is not there, which version 3 is a delta on" in answer["message"]
-    assert shard.cube.shelf.loaded == []
+    assert shard.cube.versions.loaded == []
 
 
 def test_a_damaged_file_is_not_loaded_and_the_old_version_stays(shard: OneShard) -> None:
@@ -152,14 +152,14 @@ def test_compaction_changes_no_row(shard: OneShard) -> None:
     for n in range(4):
         shard.deliver(shard.store.delta(keys_from(10 * n, 10 * n + 5) + np.uint64(1), keys_from(200 + n, 203 + n)))
     last = shard.store.last
-    layers = shard.cube.shelf.layers(last)["embedding"]
+    layers = shard.cube.versions.layers(last)["embedding"]
     assert (len(layers), is_due(layers)) == (5, False)
-    assert compact(shard.cube.shelf, last)
-    assert not compact(shard.cube.shelf, last)
-    assert len(shard.cube.shelf.layers(last)["embedding"]) == 1
+    assert compact(shard.cube.versions, last)
+    assert not compact(shard.cube.versions, last)
+    assert len(shard.cube.versions.layers(last)["embedding"]) == 1
     read(shard, last)
     shard.deliver(shard.store.delta(keys_from(77, 79)))
-    assert len(shard.cube.shelf.layers(last + 1)["embedding"]) == 2
+    assert len(shard.cube.versions.layers(last + 1)["embedding"]) == 2
     read(shard, last + 1)
     shard.restart_cube()
     read(shard, last + 1)
@@ -172,7 +172,7 @@ def test_long_chains_are_merged_in_the_background(shard: OneShard) -> None:
         shard.deliver(shard.store.delta(keys_from(1, 3)))
         read(shard, shard.store.last)
     until(lambda: any(path.name.startswith("compact_") for path in (shard.deploy / "data").iterdir()))
-    until(lambda: len(shard.cube.shelf.layers(shard.store.last)["embedding"]) <= 9)
+    until(lambda: len(shard.cube.versions.layers(shard.store.last)["embedding"]) <= 9)
     # The base is not needed by any of the last three versions.
     shard.deliver(shard.store.delta(keys_from(1, 3)))
     read(shard, shard.store.last)

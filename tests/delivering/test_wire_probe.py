@@ -10,7 +10,7 @@ import pytest
 
 from clickline import _native
 from clickline.cube import wire_probe
-from clickline.cube.server.cube_process import ALIVE, Commands
+from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.wire_probe import WireProbe
 from clickline.errors import PeerError
 
@@ -43,11 +43,11 @@ def test_a_server_answers_until_it_is_closed(server: _native.CubeServer) -> None
 def test_one_that_has_as_many_connections_as_it_takes_is_well(server: _native.CubeServer) -> None:
     probe = WireProbe(server.address, name="ctr", token=TOKEN)
     assert probe.answers()
-    with Commands(server.address, name="ctr", token=TOKEN, patience=5.0) as other:
+    with CubeCommands(server.address, name="ctr", token=TOKEN, patience=5.0) as other:
         other.call(ALIVE)
         with (
             pytest.raises(PeerError, match="no room"),
-            Commands(server.address, name="ctr", token=TOKEN, patience=0.0) as third,
+            CubeCommands(server.address, name="ctr", token=TOKEN, patience=0.0) as third,
         ):
             third.call(ALIVE)
         assert probe.answers()

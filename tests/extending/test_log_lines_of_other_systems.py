@@ -1,4 +1,4 @@
-"""The page on older formats has a script that prints the log lines of the systems before; it is taken from there."""
+"""The page on compatibility has a script that prints the log lines of the systems before; it is taken from there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from clickline.config import Job
 from clickline.train.session import train_job
 
-PAGE = (Path(__file__).parents[2] / "docs" / "older-formats.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "compatibility.md").read_text(encoding="utf-8")
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 FORMS = {
     "edl and ElasticCTR": rf"TRAIN --> pass: (\d+) batch: (\d+) loss: {NUMBER} auc: {NUMBER}, batch_auc: {NUMBER}",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from clickline.data.dataset import Dataset
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.versions.maintenance import difference, show
 from clickline.versions.store import open_store
 from pages import Reader, shell_blocks
@@ -29,7 +29,7 @@ def test_the_daily_job_of_the_guide_keeps_yesterday_and_publishes_a_small_delta(
     assert [(one["version"], one["kind"]) for one in listed] == [(1, "base"), (2, "delta")]
     assert listed[0]["training"]["step"] < listed[1]["training"]["step"]
     store = open_store(tmp_path / "versions")
-    trained = open_trained(tmp_path / "runs" / "tuesday", threads=1)
+    trained = open_checkpoint_source(tmp_path / "runs" / "tuesday", threads=1)
     data = Dataset(
         data=trained.job.data,
         schema=trained.schema,

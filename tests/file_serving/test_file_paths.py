@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from clickline.fileserver.file_server import FileServer
 from clickline.fileserver.ranges import NoSuchRange, range_applies, unchanged, wanted
-from clickline.fileserver.served_directory import NotServed, Root
+from clickline.fileserver.served_directory import NotServed, ServedDirectory
 from fuzz_budget import budgeted, examples
 
 
@@ -109,7 +109,7 @@ def test_garbled_requests_get_an_answer_or_a_closed_connection(server: FileServe
 @budgeted(default=300)
 @given(st.text(st.sampled_from("./\\%a\0é\ud800"), max_size=12) | st.text(max_size=300))
 def test_any_path_stays_below_the_root(path: str) -> None:
-    root = Root(Path(__file__).parent)
+    root = ServedDirectory(Path(__file__).parent)
     try:
         file = root.open(path)
     except NotServed:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from clickline.fileserver.file_server import FileServer
-from clickline.fileserver.served_directory import Root
+from clickline.fileserver.served_directory import ServedDirectory
 from clickline.fileserver.uploads import Upload
 
 Authorised = dict[str, str]
@@ -142,7 +142,7 @@ def test_places_where_no_file_can_be(
 
 def test_what_a_dead_process_left_is_removed_at_the_next_start(root: Path, authorised: Authorised) -> None:
     (root / "data" / ".upload-0123").write_text("left over")
-    alive = Upload(Root(root), "x", limit=10)
+    alive = Upload(ServedDirectory(root), "x", limit=10)
     with FileServer(root, token=b"0123456789abcdef"):
         assert under_way(root) == [alive._temporary]
     alive.drop()

@@ -11,23 +11,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from fuzz_services import NAME, TOKEN
 
 from clickline import _native
-from clickline.compat.cube import cube_donefiles as older
+from clickline.compat.cube import cube_donefiles
 from clickline.compat.cube.cube_conf import read_cube_conf
-from clickline.compat.cube.product_source import EitherSource, chain_of
+from clickline.compat.cube.http.agent_routes import run_cube_command
+from clickline.compat.cube.http.meta_info import meta_info
+from clickline.compat.cube.http.transfer_views import TransferViews
+from clickline.compat.cube.product_source import DonefileSource, chain_of
+from clickline.compat.cube.transfer_conf import read_transfer
 from clickline.cube.agent import agent
-from clickline.cube.agent.agent import Agent, AgentPlace
-from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.agent.agent import Agent, AgentOptions
+from clickline.cube.builder.build_record import find_build
+from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
-from clickline.cube.transfer.builder import find_build, meta_of
 from clickline.cube.transfer.instance import Replica
+from clickline.cube.transfer.rollback import next_number
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
-from clickline.cube.transfer.transfer_api import Telling
-from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
+from clickline.cube.transfer.transfer_settings import plan_of
 from clickline.errors import ClicklineError, DataError, JobError, VersionError
 from clickline.versions import donefile, manifest
 
@@ -46,8 +51,8 @@ class Readers:
         self.targets: dict[str, Callable[[bytes], bool]] = {
             "manifest": self.manifest,
             "versions": self.versions,
-            "base": lambda data: self.older(data, "base"),
-            "patch": lambda data: self.older(data, "patch"),
+            "base": lambda data: self.products(data, "base"),
+            "patch": lambda data: self.products(data, "patch"),
             "shard-tar": self.shard_tar,
             "shard-facts": self.shard_facts,
             "build-facts": self.build_facts,
@@ -86,12 +91,12 @@ class Readers:
         assert found.serving is None or found.serving in found.entries
         return True
 
-    def older(self, data: bytes, kind: Any) -> bool:
+    def products(self, data: bytes, kind: Any) -> bool:
         try:
-            found = older.parse(data, kind, place="x")
+            found = cube_donefiles.parse(data, kind, place="x")
         except DataError:
             return False
-        bases = found if kind == "base" else [older.Product("base", 20190716, 20190716, "x")]
+        bases = found if kind == "base" else [cube_donefiles.Product("base", 20190716, 20190716, "x")]
         steps = chain_of(bases, found if kind == "patch" else [])
         assert [step.version for step in steps] == sorted({step.version for step in steps})
         return bool(found)
@@ -129,7 +134,7 @@ class Readers:
         found = find_build(self._directory / "builds", 1, 1)
         if found is None:
             return False
-        _sendable([found.source(0), found.file(0), meta_of(found.file(0)), found.facts["digest"], found.facts["time"]])
+        _sendable([found.source(0), meta_info(found.file(0)), msgspec.to_builtins(found.record)])
         return True
 
     def transfer_state(self, data: bytes) -> bool:
@@ -138,36 +143,38 @@ class Readers:
         plan = TransferPlan(
             name=NAME, replicas=replicas, output=self._directory / "builds", scratch=self._directory / "transfer"
         )
-        source = EitherSource(str(self._directory / "nothing"), table=NAME)
+        source = DonefileSource(str(self._directory / "nothing"), table=NAME)
         try:
             transfer = Transfer(plan, source, token=TOKEN, url=str)
         except VersionError:
             return False
-        telling = Telling(transfer, wget_port=0)
-        _sendable([telling.info(), telling.scaler(0), [telling.version(one) for one in transfer.ledger.past]])
+        views = TransferViews(transfer, wget_port=0)
+        _sendable([views.info(), views.scaler(0), views.history()])
         _sendable([json.loads(meta) for meta in transfer.ledger.metas.values()])
-        transfer._set_goals()
-        transfer._roll()
-        assert transfer._next_number() > 0
+        transfer._set_desired()
+        transfer._advance()
+        assert next_number(transfer.ledger, transfer.instances) > 0
         return True
 
     def cube_state(self, data: bytes) -> bool:
         self._file("cube/state.json", data)
         try:
-            shelf = Shelf(self._directory / "cube", _Nobody(), name=NAME, shard=0, shards=1)
+            versions = LoadedVersions(self._directory / "cube", _Nobody(), name=NAME, shard=0, shards=1)
         except VersionError:
             return False
-        shelf.restore(may_serve=lambda: True)
-        version, number = shelf.noted
+        versions.restore(may_serve=lambda: True)
+        version, number = versions.noted
         assert 0 <= version < 2**64 and 0 <= number < 2**64
-        assert all(isinstance(peer, str) for peer in shelf.peers)
+        assert all(isinstance(peer, str) for peer in versions.peers)
         return True
 
     def download_state(self, data: bytes) -> bool:
         self._file("agent/data/1/download.json", data)
         self._file(f"agent/data/1/{part_name(NAME, 0)}", b"0123456789")
-        place = AgentPlace(deploy=self._directory / "agent", token=TOKEN)
-        code, message, _ = _agent(place).run({"command": "check", "dict_name": NAME, "version": 1, "depend": 1})
+        options = AgentOptions(deploy=self._directory / "agent", token=TOKEN)
+        code, message, _ = run_cube_command(
+            _agent(options), {"command": "check", "dict_name": NAME, "version": 1, "depend": 1}
+        )
         assert isinstance(message, str)
         return code == "0" or "which cube server?" in message
 
@@ -187,11 +194,11 @@ class Readers:
         return bool(found)
 
 
-def _agent(place: AgentPlace) -> Agent:
+def _agent(options: AgentOptions) -> Agent:
     """Without the client for downloads, which takes long to make."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "web_client", lambda: None)
-        return Agent(place)
+        return Agent(options)
 
 
 class _Nobody:

@@ -13,17 +13,20 @@ from fuzz_asgi import ask
 from starlette.types import ASGIApp
 
 from clickline import _native
-from clickline.compat.cube.product_source import EitherSource
-from clickline.cube.agent.agent import Agent, AgentPlace
-from clickline.cube.agent.agent_process import agent_app
-from clickline.cube.server.cube_process import CubePlace, CubeProcess
-from clickline.cube.server.gateway import gateway
-from clickline.cube.transfer.builder import RowFile, Rows, build
+from clickline.compat.cube.http.agent_routes import agent_routes
+from clickline.compat.cube.http.server_routes import server_routes
+from clickline.compat.cube.http.transfer_routes import transfer_routes
+from clickline.compat.cube.product_source import DonefileSource
+from clickline.cube.agent.agent import Agent, AgentOptions
+from clickline.cube.agent.agent_api import agent_app
+from clickline.cube.builder.builder import RowFile, VersionInput, build
+from clickline.cube.builder.version_source import ChainLink
+from clickline.cube.server.cube_process import CubeOptions, CubeProcess
+from clickline.cube.server.server_api import server_app
 from clickline.cube.transfer.instance import Replica
-from clickline.cube.transfer.ledger import Deployment
+from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
-from clickline.cube.transfer.transfer_api import transfer_app
-from clickline.cube.transfer.version_source import Step
+from clickline.cube.transfer.transfer_api import TransferApi
 from clickline.files.digests import file_sha256
 from clickline.fileserver.file_server import FileServer
 from clickline.net.web_server import Guard
@@ -32,7 +35,7 @@ TOKEN = b"a token for tests only"
 NAME = "ctr"
 SECRET = b"the secret beside it"
 ALLOWED = {"control": {500, 503}, "files": {503}, "agent": set(), "transfer": set()}
-"""Answers of the fives that are no finding: the older control's way to say no; empty; too many uploads at once."""
+"""Answers of the fives that are no finding: Cube's control says no with it; empty; too many uploads at once."""
 
 
 class World:
@@ -55,11 +58,11 @@ class World:
         assert self._seen() == self._before, "something outside has changed"
 
 
-def rows(directory: Path) -> Rows:
+def rows(directory: Path) -> VersionInput:
     keys = np.arange(1, 50, dtype=np.uint64)
     path = directory / "embedding.dict"
     _native.write_dictionary(str(path), keys, np.ones((49, 8), np.uint8), dtype=0, dim=0)
-    return Rows(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, file_sha256(path))]})
+    return VersionInput(1, None, 1, "digest", {"embedding": [RowFile(path, path.stat().st_size, file_sha256(path))]})
 
 
 @contextmanager
@@ -84,18 +87,18 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
         deploy = inside / "deploy"
         (deploy / "data" / "1").mkdir(parents=True)
         (deploy / "data" / "1" / tar.name).write_bytes(tar.read_bytes())
-        place = CubePlace(NAME, deploy, TOKEN, address=f"unix:{directory}/inside/c", http_port=None)
-        cube = CubeProcess(place)
+        options = CubeOptions(NAME, deploy, TOKEN, address=f"unix:{directory}/inside/c", http_port=None)
+        cube = CubeProcess(options)
         stack.callback(cube.close)
         cube.load(1)
         cube.switch(1)
-        apps["control"] = gateway(cube, guard=guard)
+        apps["control"] = server_app(cube, guard=guard, routes=server_routes)
 
-        agent = Agent(AgentPlace(deploy=deploy, token=TOKEN, cube=cube.native.address))
+        agent = Agent(AgentOptions(deploy=deploy, token=TOKEN, cube=cube.native.address))
         stack.callback(agent.close)
         agent._client.close()
         agent._client = httpx.Client(transport=httpx.MockTransport(lambda request: _network(request, tar.read_bytes())))
-        apps["agent"] = agent_app(agent, guard=guard)
+        apps["agent"] = agent_app(agent, guard=guard, routes=agent_routes)
 
         plan = TransferPlan(
             name=NAME,
@@ -103,14 +106,14 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
             output=inside / "output",
             scratch=inside / "scratch",
         )
-        source = EitherSource(str(inside / "nothing"), table=NAME)
+        source = DonefileSource(str(inside / "nothing"), table=NAME)
         transfer = Transfer(plan, source, token=TOKEN, url=lambda name: f"http://127.0.0.1:1/output/{name}")
-        step = Step(version=1, parent=None, base=1, id="1", key="1", input="x", digest="digest")
-        transfer.ledger.current = Deployment([step], phase="Finished", number=1)
+        link = ChainLink(version=1, parent=None, base=1, input="x", digest="digest")
+        transfer.ledger.current = Deployment(chain=[link], phase=Phase.FINISHED, number=1)
         transfer.ledger.end(transfer.ledger.current)
         builds = FileServer(inside / "output")
         stack.callback(builds.close)
-        apps["transfer"] = transfer_app(transfer, guard=guard, files=builds, wget_port=0)
+        apps["transfer"] = TransferApi(transfer, guard=guard).app(files=builds, routes=transfer_routes)
         yield {name: _target(name, app, world) for name, app in apps.items()}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import clickline
 from clickline.compat.paddle_environment import communicator_flags
-from clickline.compat.paddle_environment.communicator_flags import older_flags
+from clickline.compat.paddle_environment.communicator_flags import paddle_flags
 from clickline.config import Job
 from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
@@ -212,9 +212,9 @@ def test_torch_learns_its_place_from_the_older_names() -> None:
             {"TRAINING_ROLE": "HETER", "CLICKLINE_ROLE": ""},
             "TRAINING_ROLE: 'HETER' is no role here; known roles: pserver",
         ),
-        ({"CLICKLINE_RANK": "2"}, "This is pserver 2, but only 2 are named"),
+        ({"CLICKLINE_RANK": "2"}, "this is pserver 2, but only 2 are named"),
         ({"CLICKLINE_RANK": "one"}, "CLICKLINE_RANK: 'one' must be a whole number"),
-        ({"CLICKLINE_RANK": ""}, "Nothing says which pserver this is: set CLICKLINE_RANK"),
+        ({"CLICKLINE_RANK": ""}, "nothing says which pserver this is: set CLICKLINE_RANK"),
         ({"CLICKLINE_PSERVERS": ""}, "No parameter servers are named: set CLICKLINE_PSERVERS"),
         ({"CLICKLINE_PSERVERS": "tcp:a"}, "CLICKLINE_PSERVERS: 'tcp:a' lacks a port"),
         ({"CLICKLINE_PSERVERS": "tcp::1"}, "CLICKLINE_PSERVERS: 'tcp::1' lacks a host"),
@@ -256,7 +256,7 @@ def test_no_role_at_all() -> None:
 
 
 def test_flags_become_overrides_that_the_job_accepts() -> None:
-    found = older_flags(
+    found = paddle_flags(
         {
             "FLAGS_communicator_max_merge_var_num": "20",
             "FLAGS_communicator_send_queue_size": "12",
@@ -275,12 +275,12 @@ def test_flags_become_overrides_that_the_job_accepts() -> None:
 
 @pytest.mark.parametrize("name", communicator_flags.LIVE)
 def test_every_live_flag_sets_a_key_that_exists(name: str) -> None:
-    (override,) = older_flags({name: "17"}).overrides
+    (override,) = paddle_flags({name: "17"}).overrides
     read_job(None, overrides=[override])
 
 
 def test_dead_flags_are_reported_with_the_reason() -> None:
-    found = older_flags({"FLAGS_communicator_fake_rpc": "0", "FLAGS_rpc_new": "1", "FLAGS_selected_gpus": "0"})
+    found = paddle_flags({"FLAGS_communicator_fake_rpc": "0", "FLAGS_rpc_new": "1", "FLAGS_selected_gpus": "0"})
     assert found.overrides == []
     assert found.report().splitlines() == [
         "FLAGS_communicator_fake_rpc has no effect: was never read by the older stack either",
@@ -290,7 +290,7 @@ def test_dead_flags_are_reported_with_the_reason() -> None:
 
 def test_a_flag_that_is_no_number_is_named() -> None:
     with pytest.raises(JobError, match="FLAGS_rpc_deadline: '3 h' must be a whole number"):
-        older_flags({"FLAGS_rpc_deadline": "3 h"})
+        paddle_flags({"FLAGS_rpc_deadline": "3 h"})
 
 
 class Listening(Mapping[str, str]):
@@ -322,7 +322,7 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
     metrics_place(Job(), role="trainer", rank=0, environ=environ)
     assert asked | environ.asked == set(variables.OURS) | set(variables.OLDER)
     environ = Listening({})
-    older_flags(environ)
+    paddle_flags(environ)
     assert environ.asked == set(communicator_flags.LIVE) | set(communicator_flags.DEAD)
     assert not set(communicator_flags.LIVE) & set(communicator_flags.DEAD)
     assert not set(variables.WITHOUT_EFFECT) & (asked | environ.asked)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.serve.predictor.model_version import Loaded
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.requests import Answer, Question
@@ -46,7 +46,7 @@ def csv_rows(path: str, count: int) -> tuple[Rows, bytes, list[str]]:
 
 def trained_on(checkpoint: Path, text: bytes, *, columns: list[str] | None = None) -> NDArray[np.float32]:
     """What the trainer's own model predicts for lines of text, read as it reads them."""
-    learner = open_trained(checkpoint, threads=1).learner
+    learner = open_checkpoint_source(checkpoint, threads=1).learner
     parsed = learner.schema.parser(columns=columns or ()).parse(text)
     assert parsed.bad == 0, parsed.errors
     batch = Batch(labels=parsed.labels, dense=parsed.dense, keys=parsed.keys, offsets=parsed.offsets)

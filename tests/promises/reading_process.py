@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clickline.cube.cube_client import Cube, Found
+from clickline.cube.cube_client import Cube, CubeAnswer
 from cube_readers import BatchReader, Keys, Known
 from version_stores import keys_from
 
@@ -24,7 +24,7 @@ class Renewed:
     def __init__(self, connect: Callable[[], Cube]) -> None:
         self._connect, self._cube, self._left = connect, connect(), _BATCHES
 
-    def get(self, keys: Keys) -> Found:
+    def get(self, keys: Keys) -> CubeAnswer:
         if not self._left:
             self._cube.close()
             self._cube, self._left = self._connect(), _BATCHES

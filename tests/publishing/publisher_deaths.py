@@ -11,7 +11,7 @@ import torch
 
 from clickline.files import failpoints
 from clickline.publish import publisher
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.publish.publisher import Settings, publish
 from clickline.versions import donefile
 from clickline.versions.store import open_store
@@ -21,7 +21,7 @@ def main(checkpoint: Path, place: Path) -> None:
     torch.set_num_threads(1)
     store = open_store(place)
     # What takes longest, importing PyTorch and exporting, is done once, before the forks: all publish one checkpoint.
-    network = publisher.export(open_trained(checkpoint, threads=1).learner)
+    network = publisher.export(open_checkpoint_source(checkpoint, threads=1).learner)
     publisher.export = lambda learner: network
     for point in failpoints.PUBLISHING:
         child = os.fork()

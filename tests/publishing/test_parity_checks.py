@@ -11,7 +11,7 @@ from trainings import Training
 
 from clickline.errors import VersionError
 from clickline.publish import checkpoint_source, parity, publisher
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.publish.onnx_export import export
 from clickline.publish.parity import Parity, judge
 from clickline.publish.publisher import Settings, publish
@@ -78,7 +78,7 @@ def test_what_is_allowed() -> None:
 
 
 def test_the_kept_sample_holds_what_the_trainer_predicted(filled: Store, training: Training) -> None:
-    learner = open_trained(training.run, threads=1).learner
+    learner = open_checkpoint_source(training.run, threads=1).learner
     with opened(filled, 3) as chain:
         sample = chain.sample()
     assert len(sample.batch) == 64
@@ -118,4 +118,4 @@ def test_a_checkpoint_that_a_running_job_drops_meanwhile_gives_way_to_the_newest
     gone = checkpoint_source.checkpoints.Checkpoint(tmp_path / "step-0000000001", newest.manifest)
     answers = iter([gone, newest])
     monkeypatch.setattr(checkpoint_source, "find_checkpoint", lambda source: next(answers))
-    assert open_trained(training.run, threads=1).checkpoint.path == training.checkpoints[-1]
+    assert open_checkpoint_source(training.run, threads=1).checkpoint.path == training.checkpoints[-1]

@@ -10,7 +10,7 @@ from trainings import Training
 
 from clickline import _native
 from clickline.errors import VersionError
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.publish.publisher import Settings, publish
 from clickline.versions import donefile
 from clickline.versions.chain import opened
@@ -19,7 +19,7 @@ from clickline.versions.store import Store, open_store
 
 
 def assert_same_rows(store: Store, version: int, checkpoint: Path) -> None:
-    tables = open_trained(checkpoint, threads=1).learner.sparse.tables
+    tables = open_checkpoint_source(checkpoint, threads=1).learner.sparse.tables
     with opened(store, version) as chain:
         for name, table in tables.items():
             keys = table.keys()
@@ -35,7 +35,9 @@ def test_every_version_of_a_chain_reads_as_its_checkpoint(filled: Store, trainin
 
 
 def test_rows_that_were_evicted_are_gone(filled: Store, training: Training) -> None:
-    tables = [open_trained(checkpoint, threads=1).learner.sparse.tables for checkpoint in training.checkpoints]
+    tables = [
+        open_checkpoint_source(checkpoint, threads=1).learner.sparse.tables for checkpoint in training.checkpoints
+    ]
     gone = np.setdiff1d(tables[0]["embedding"].keys(), tables[1]["embedding"].keys())
     assert len(gone)
     assert show(filled, 2).tables["embedding"].deleted == len(gone)
@@ -54,7 +56,9 @@ def test_a_base_of_the_same_checkpoint_does_not_differ(filled: Store, training: 
 
 
 def test_differences_count_rows_added_changed_and_removed(filled: Store, training: Training) -> None:
-    one, other = (open_trained(path, threads=1).learner.sparse.tables["linear"] for path in training.checkpoints[:2])
+    one, other = (
+        open_checkpoint_source(path, threads=1).learner.sparse.tables["linear"] for path in training.checkpoints[:2]
+    )
     facts = difference(filled, 1, 2)
     both = np.intersect1d(one.keys(), other.keys())
     assert facts["tables"]["linear"] == {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clickline.errors import VersionError
-from clickline.versions.donefile import Entry
+from clickline.versions.donefile import DonefileEntry
 from clickline.versions.manifest import LIMIT, MANIFEST, Manifest, parse, read_manifest
 from clickline.versions.store import open_store
 
@@ -100,9 +100,9 @@ def test_a_huge_one_is_not_parsed() -> None:
         parse(b" " * (LIMIT + 1), where="here")
 
 
-def entry_of(manifest: Manifest, content: bytes) -> Entry:
+def entry_of(manifest: Manifest, content: bytes) -> DonefileEntry:
     digest = hashlib.sha256(content).hexdigest()
-    return Entry(manifest.version, manifest.kind, manifest.parent, "v0000000001/manifest.json", digest, 0.0)
+    return DonefileEntry(manifest.version, manifest.kind, manifest.parent, "v0000000001/manifest.json", digest, 0.0)
 
 
 def test_only_the_manifest_that_the_donefile_means_is_read() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from clickline.compat.cube.product_source import EitherSource
+from clickline.compat.cube.product_source import DonefileSource
 from clickline.config import Job
+from clickline.cube.builder.builder import build
 from clickline.cube.shard_files import read_shard
-from clickline.cube.transfer.builder import build
 from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
@@ -138,7 +138,7 @@ def test_versions_are_published_to_a_bucket_served_and_delivered_from_it(
     assert served.refresh()  # checks that the sample is predicted as the trainer did
     assert served.status()["version"] == 2
     served.close()
-    source = EitherSource(url, table="ctr")
+    source = DonefileSource(url, table="ctr")
     assert [step.version for step in source.chain()] == [1, 2]
     made = build(source.rows(source.chain()[0], scratch=tmp_path / "s"), out=tmp_path / "out", name="ctr", shards=1)
     total = list_versions(store)[0]["tables"]["embedding"]["rows"]

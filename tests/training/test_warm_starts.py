@@ -14,7 +14,7 @@ from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
 from clickline.launch.training_run import train_job
-from clickline.publish.checkpoint_source import open_trained
+from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.publish.publisher import Settings, publish
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.session import Result, evaluate_checkpoint
@@ -70,7 +70,7 @@ def test_rows_that_another_days_data_does_not_touch_stay_and_the_delta_has_the_o
 ) -> None:
     given, job = yesterday(days), day(days, tmp_path, 2, way=way)
     result: Result = train_job(job, warm_start=given.path)
-    before, after = open_trained(given.path, threads=1), open_trained(result.checkpoint, threads=1)
+    before, after = open_checkpoint_source(given.path, threads=1), open_checkpoint_source(result.checkpoint, threads=1)
     touched = keys_of(job, given)
     for name, table in after.learner.sparse.tables.items():
         old = before.learner.sparse.tables[name].keys()
@@ -115,7 +115,9 @@ def test_a_restarted_row_has_learned_from_its_given_value_once(days: Path, tmp_p
                 "data": job.data.model_copy(update={"shuffle_rows": 1}),
             }
         )
-        epochs[count] = open_trained(train_job(job, warm_start=first.checkpoint).checkpoint, threads=1).learner.sparse
+        epochs[count] = open_checkpoint_source(
+            train_job(job, warm_start=first.checkpoint).checkpoint, threads=1
+        ).learner.sparse
     for name, table in epochs[1].tables.items():
         keys = table.keys()
         np.testing.assert_allclose(epochs[3].tables[name].rows(keys), table.rows(keys), atol=1e-5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,23 @@ from clickline.cube.cube_client import FOUND, OK, Cube
 PERCENTILES = (50, 80, 90, 99, 99.9)
 
 
+class BenchFigures(TypedDict):
+    """The result of a measurement. `microseconds` has `avg` and the percentiles of the time of a request."""
+
+    threads: int
+    batch: int
+    requests: int
+    failed: int
+    missing_keys: int
+    seconds: float
+    qps: float
+    keys_per_second: float
+    microseconds: dict[str, float]
+
+
 def bench(
     cube: Cube, table: str, keys: NDArray[np.uint64], *, batch: int, threads: int, requests: int, seed: int = 0
-) -> dict[str, Any]:
+) -> BenchFigures:
     """`requests` of each thread, each with `batch` keys drawn from `keys`. Times are in microseconds."""
     taken = [np.zeros(requests) for _ in range(threads)]
     failed, missing = [0] * threads, [0] * threads

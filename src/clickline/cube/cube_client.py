@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,18 +19,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clickline import _native
-from clickline.compat.cube.cube_conf import CubeDictionary, read_cube_conf
-from clickline.errors import JobError
+from clickline.errors import JobError, PeerError
 
 FOUND, MISSING, UNKNOWN = 0, 1, 3
-"""What a key's status means; unknown: its shard could not be asked."""
+"""Statuses of a key; unknown: its shard could not be asked."""
 OK, NO_SUCH_KEY, SOME_FAILED, ALL_FAILED = 0, -1, -2, -3
-"""The older codes."""
+"""Codes of an answer, the same as those of Cube's client."""
+_NO_SUCH_VERSION = "no-such-version"
+"""The code word that such an error of the wire begins with (docs/reference/wire.md)."""
+
+
+class NoSuchVersionError(PeerError):
+    """Raised when no replica has the version that was asked for."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A batch's answer."""
+class CubeAnswer:
+    """The rows of a batch of keys."""
 
     version: int
     code: int
@@ -64,7 +68,7 @@ class Found:
 
 
 class Cube:
-    """A client. A context manager, or closed by hand."""
+    """A client of a cube. A context manager, or closed by hand."""
 
     def __init__(self, native: _native.CubeClient) -> None:
         self._native = native
@@ -72,7 +76,7 @@ class Cube:
     @classmethod
     def connect(
         cls,
-        shards: Sequence[Sequence[str]] | str | Path,
+        shards: Sequence[Sequence[str]],
         *,
         token: bytes,
         name: str = "",
@@ -80,26 +84,34 @@ class Cube:
         hedge: float = 0.0,
         retries: int = 2,
     ) -> Self:
-        """Addresses of the replicas of each shard, or a cube.conf, whose own settings are then used."""
-        if isinstance(shards, str | Path):
-            conf = _dictionary(Path(shards), name)
-            hosts = [[_tcp(host) for host in replicas] for replicas in conf.shards()]
-            hedged = max(0, conf.backup_request) / 1000
-            return cls(_client(hosts, conf.dict_name, token, conf.timeout / 1000 or timeout, hedged, conf.retry))
-        return cls(_client([list(replicas) for replicas in shards], name, token, timeout, hedge, retries))
+        """`shards` are the addresses of the replicas of each shard (`compat.cube.cube_conf` reads a cube.conf)."""
+        addresses = [list(replicas) for replicas in shards]
+        return cls(
+            _native.CubeClient(
+                addresses, name="client", job=name, token=token, timeout=timeout, hedge=hedge, retries=retries
+            )
+        )
 
-    def get(self, table: str, keys: ArrayLike, *, version: int | None = None) -> Found:
-        """Rows of the keys, in their order. Raises only for a wrong request: what could not be asked is in the code."""
-        got = self._native.get(table, np.ascontiguousarray(keys, dtype=np.uint64), version)
+    def get(self, table: str, keys: ArrayLike, *, version: int | None = None) -> CubeAnswer:
+        """Rows of the keys, in their order. What could not be asked is in the code.
+
+        Raises NoSuchVersionError, and PeerError for another request that cannot be answered.
+        """
+        try:
+            got = self._native.get(table, np.ascontiguousarray(keys, dtype=np.uint64), version)
+        except PeerError as error:
+            if str(error).partition(": ")[0] == _NO_SUCH_VERSION:
+                raise NoSuchVersionError(*error.args) from error
+            raise
         offsets = got.offsets if got.row_bytes == 0 and got.dtype == 0 else None
-        return Found(got.version, got.code, got.status, got.values, offsets, got.dtype, got.dim, list(got.errors))
+        return CubeAnswer(got.version, got.code, got.status, got.values, offsets, got.dtype, got.dim, list(got.errors))
 
-    async def get_async(self, table: str, keys: ArrayLike, *, version: int | None = None) -> Found:
+    async def get_async(self, table: str, keys: ArrayLike, *, version: int | None = None) -> CubeAnswer:
         """The same without blocking the event loop."""
         return await asyncio.to_thread(self.get, table, keys, version=version)
 
     def seek(self, table: str, key: int) -> tuple[int, bytes]:
-        """One key, by the older codes: 0 and its value, -1 no such key, -3 its shard could not be asked."""
+        """One key, as Cube's client reads it: 0 and its value, -1 no such key, -3 its shard could not be asked."""
         found = self.get(table, [key])
         if found.code != OK:
             return ALL_FAILED, b""
@@ -107,7 +119,7 @@ class Cube:
 
     @property
     def version(self) -> int:
-        """The one that reads without a version get; 0 before the first."""
+        """The version that reads get if they name none; 0 before the first."""
         return int(self._native.version)
 
     def counts(self) -> dict[str, int]:
@@ -123,23 +135,3 @@ class Cube:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _client(
-    shards: list[list[str]], name: str, token: bytes, timeout: float, hedge: float, retries: int
-) -> _native.CubeClient:
-    return _native.CubeClient(
-        shards, name="client", job=name, token=token, timeout=timeout, hedge=hedge, retries=retries
-    )
-
-
-def _dictionary(path: Path, name: str) -> CubeDictionary:
-    found = read_cube_conf(path)
-    chosen = [one for one in found if not name or one.dict_name == name]
-    if len(chosen) != 1:
-        raise JobError(f"{path}: which dictionary? It has: {', '.join(one.dict_name for one in found)}")
-    return chosen[0]
-
-
-def _tcp(host: str) -> str:
-    return host if host.startswith(("tcp:", "unix:")) else f"tcp:{host}"

@@ -1,8 +1,8 @@
 """What a shard gets of a version: a plain tar with `shard.json` and one dictionary for each table.
 
 Nothing is unpacked: servers map the dictionaries where they lie in the tar, whose members begin at multiples of 512
-bytes. Compaction makes the same as a directory, without the tar. Beware: a tar comes over the network. Only plain files
-with the names that shard.json tells are looked at, and places are checked against the size of the file.
+bytes. Compaction writes the same as a directory, without the tar. Beware: a tar comes over the network. Only plain
+files with the names that shard.json lists are read, and offsets are checked against the size of the file.
 """
 
 from __future__ import annotations
@@ -15,24 +15,62 @@ import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated
+
+import msgspec
+from msgspec import Meta, Struct
 
 from clickline import _native
 from clickline.errors import VersionError
 from clickline.files.digests import is_as_sealed, sealed_json
 
 FORMAT = 1
-FACTS = "shard.json"
-_FACTS_LIMIT = 1 << 20
+HEADER = "shard.json"
+_HEADER_LIMIT = 1 << 20
 _MEMBERS = 4096
 _BLOCK = 1 << 20
-_HIGHEST = 1 << 63
 _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_FILE_KEYS = {"version": int, "base": int, "shard": int, "shards": int, "name": str, "kind": str, "tables": dict}
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class TableRows(Struct, frozen=True):
+    """One table's part of a shard."""
+
+    dim: Count = 0
+    dtype: Count = 0
+    row_bytes: Count = 0
+    count: Count = 0
+    deleted: Count = 0
+
+
+class ShardHeader(Struct, frozen=True, kw_only=True):
+    """The contents of shard.json."""
+
+    format: int = FORMAT
+    name: str
+    version: Count
+    parent: int | None = None
+    """The version that it is a delta on; None: it is complete."""
+    base: Count
+    kind: str
+    shard: Count
+    shards: Count
+    tables: dict[str, TableRows]
+
+    def encoded(self) -> bytes:
+        return sealed_json(dict(sorted(msgspec.to_builtins(self).items())))
+
+
+class WrittenFile(Struct, frozen=True):
+    """Size and hashes of a file."""
+
+    bytes: Count
+    sha256: str
+    md5: str = ""
 
 
 @dataclass(frozen=True)
-class Place:
+class FileSpan:
     """A dictionary, alone or inside another file."""
 
     path: Path
@@ -44,22 +82,20 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardFile:
     """One shard's part of one version, as it lies on disk."""
 
     path: Path
-    facts: dict[str, Any]
-    tables: dict[str, Place]
+    header: ShardHeader
+    tables: dict[str, FileSpan]
 
     @property
     def version(self) -> int:
-        return int(self.facts["version"])
+        return self.header.version
 
     @property
     def parent(self) -> int | None:
-        """What it is a delta on; None: it is complete."""
-        parent = self.facts.get("parent")
-        return None if parent is None else int(parent)
+        return self.header.parent
 
 
 def owned_buckets(shard: int, shards: int) -> tuple[int, int]:
@@ -72,31 +108,31 @@ def part_name(name: str, shard: int) -> str:
 
 
 def build_name(base: int, version: int) -> str:
-    """Of a version's directory among the builds."""
+    """Name of a version's directory among the builds."""
     return f"{base}_{version}"
 
 
 def deployed_name(base: int, version: int) -> str:
-    """Of a version's directory on a server: the older layout."""
+    """Name of a version's directory on a server, as Cube lays them out."""
     return str(version) if base == version else f"{base}_{version}"
 
 
-def write_tar(path: Path, facts: dict[str, Any], tables: dict[str, Path]) -> dict[str, Any]:
-    """Pack dictionaries; gives back bytes, sha256 and md5 of the tar. The same input makes the same bytes."""
-    text = sealed_json(dict(sorted(facts.items())))
+def write_tar(path: Path, header: ShardHeader, tables: dict[str, Path]) -> WrittenFile:
+    """Pack dictionaries. The same input makes the same bytes."""
+    text = header.encoded()
     with path.open("wb") as file:
         sink = _Hashing(file)
-        sink.member(FACTS, len(text), io.BytesIO(text))
+        sink.member(HEADER, len(text), io.BytesIO(text))
         for name, source in tables.items():
             with source.open("rb") as content:
                 sink.member(f"{name}.dict", source.stat().st_size, content)
         sink.write(bytes(2 * tarfile.BLOCKSIZE))
         file.flush()
         os.fsync(file.fileno())
-    return {"bytes": sink.size, "sha256": sink.sha256.hexdigest(), "md5": sink.md5.hexdigest()}
+    return WrittenFile(sink.size, sink.sha256.hexdigest(), sink.md5.hexdigest())
 
 
-def read_shard(path: Path) -> Shard:
+def read_shard(path: Path) -> ShardFile:
     """Look into a shard's tar or directory; refuses what does not fit together."""
     try:
         return _read_directory(path) if path.is_dir() else _read_tar(path)
@@ -104,70 +140,68 @@ def read_shard(path: Path) -> Shard:
         raise VersionError(f"{path}: not a shard's file: {type(error).__name__}: {error}") from None
 
 
-def _read_directory(path: Path) -> Shard:
-    if (path / FACTS).stat().st_size > _FACTS_LIMIT:
-        raise ValueError(f"{FACTS} is too large")
-    facts = _checked((path / FACTS).read_bytes())
+def _read_directory(path: Path) -> ShardFile:
+    if (path / HEADER).stat().st_size > _HEADER_LIMIT:
+        raise ValueError(f"{HEADER} is too large")
+    header = _parse_header((path / HEADER).read_bytes())
     tables = {}
-    for name in facts["tables"]:
+    for name in header.tables:
         file = path / f"{name}.dict"
-        tables[name] = Place(file, 0, file.stat().st_size)
-    return Shard(path, facts, tables)
+        tables[name] = FileSpan(file, 0, file.stat().st_size)
+    return ShardFile(path, header, tables)
 
 
-def _read_tar(path: Path) -> Shard:
+def _read_tar(path: Path) -> ShardFile:
     size = path.stat().st_size
-    places: dict[str, Place] = {}
-    facts: dict[str, Any] | None = None
+    spans: dict[str, FileSpan] = {}
+    header: ShardHeader | None = None
     with tarfile.open(path, mode="r:", tarinfo=_PlainFile) as tar:
         for count, member in enumerate(tar):
             if count >= _MEMBERS or not 0 <= member.size <= size - member.offset_data:
-                raise ValueError(f"member {member.name!r:.80} is no plain file inside it")
-            if member.name == FACTS:
+                raise ValueError(f"member {member.name!r:.80} is not a plain file inside it")
+            if member.name == HEADER:
                 content = tar.extractfile(member)
-                if content is None or member.size > _FACTS_LIMIT:
-                    raise ValueError(f"{FACTS} is too large")
-                facts = _checked(content.read())
+                if content is None or member.size > _HEADER_LIMIT:
+                    raise ValueError(f"{HEADER} is too large")
+                header = _parse_header(content.read())
             else:
-                places[member.name] = Place(path, member.offset_data, member.size)
-    if facts is None:
-        raise ValueError(f"{FACTS} is missing")
-    missing = [name for name in facts["tables"] if f"{name}.dict" not in places]
+                spans[member.name] = FileSpan(path, member.offset_data, member.size)
+    if header is None:
+        raise ValueError(f"{HEADER} is missing")
+    missing = [name for name in header.tables if f"{name}.dict" not in spans]
     if missing:
         raise ValueError(f"table {missing[0]!r} has no dictionary in it")
-    return Shard(path, facts, {name: places[f"{name}.dict"] for name in facts["tables"]})
+    return ShardFile(path, header, {name: spans[f"{name}.dict"] for name in header.tables})
 
 
-def _checked(content: bytes) -> dict[str, Any]:
-    facts = json.loads(content)
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise ValueError(f"{FACTS} is not of format {FORMAT}")
-    if not is_as_sealed(content, facts):
-        raise ValueError(f"{FACTS} is damaged: its check {facts['check']!r:.40} does not fit the rest")
-    for key, kind in _FILE_KEYS.items():
-        if not isinstance(facts.get(key), kind) or isinstance(facts[key], bool):
-            raise ValueError(f"{FACTS}: {key} must be of type {kind.__name__}, not {facts.get(key)!r:.80}")
-        if kind is int and not 0 <= facts[key] < _HIGHEST:
-            raise ValueError(f"{FACTS}: {key} {facts[key]!r:.40} is out of range")
-    for name in facts["tables"]:  # they become names of files
+def _parse_header(content: bytes) -> ShardHeader:
+    values = json.loads(content)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise ValueError(f"{HEADER} is not of format {FORMAT}")
+    if not is_as_sealed(content, values):
+        raise ValueError(f"{HEADER} is damaged: its check {values['check']!r:.40} does not fit the rest")
+    try:
+        header = msgspec.convert(values, ShardHeader)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{HEADER}: {error}") from None
+    for name in header.tables:  # they become names of files
         if not _TABLE.fullmatch(name):
-            raise ValueError(f"{FACTS}: {name!r:.80} is no name of a table")
-    if (facts["kind"] == "base") != (facts.get("parent") is None):
-        raise ValueError(f"{FACTS}: kind {facts['kind']!r} with parent {facts.get('parent')!r}")
-    parent = facts.get("parent")
-    if parent is not None and (not isinstance(parent, int) or not 0 < parent < facts["version"]):
-        raise ValueError(f"{FACTS}: version {facts['version']} is a delta on {parent!r:.80}")
-    return facts
+            raise ValueError(f"{HEADER}: {name!r:.80} is not a name of a table")
+    if (header.kind == "base") != (header.parent is None):
+        raise ValueError(f"{HEADER}: kind {header.kind!r} with parent {header.parent!r}")
+    if header.parent is not None and not 0 < header.parent < header.version:
+        raise ValueError(f"{HEADER}: version {header.version} is a delta on {header.parent!r:.80}")
+    return header
 
 
 class _PlainFile(tarfile.TarInfo):
-    """Refuses what is no plain file before anything of the size that it claims to have is read."""
+    """A tar member that is refused, unless it is a plain file, before anything of its alleged size is read."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         # What tarfile means to be overridden. `frombuf` is not called any more.
         long_name = self.type == tarfile.GNUTYPE_LONGNAME and 0 <= self.size <= tarfile.BLOCKSIZE
         if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
-            raise ValueError(f"member {self.name!r:.80} is no plain file")
+            raise ValueError(f"member {self.name!r:.80} is not a plain file")
         found: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
         return found
 

@@ -1,26 +1,26 @@
-"""Whether a cube server answers on its own socket, asked as a client would ask it.
+"""A health check of a cube server over its own socket, as a client sees it.
 
-Two things are tried: a new connection, which must be greeted (the thread that accepts turns), and a call with the token
-over a connection that is held from the start (those that answer do). A new one alone would not do: a server that has
-as many connections as it takes refuses more, and is well.
+Two things are tried: a new connection, which must be greeted (the thread that accepts is alive), and a call with the
+token over a connection that is held from the start (those that answer are). A new connection alone would not do: a
+server that has as many connections as it allows refuses more, and is healthy.
 """
 
 from __future__ import annotations
 
 import socket
 
-from clickline.cube.server.cube_process import ALIVE, Commands
+from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 
 PATIENCE = 5.0
 
 
 class WireProbe:
-    """Asks the server at `address`. One thread only."""
+    """Checks the server at `address`. For one thread only."""
 
     def __init__(self, address: str, *, name: str, token: bytes) -> None:
         self._address = address
-        self._commands = Commands(address, name=name, token=token, patience=0.0, deadline=PATIENCE)
+        self._commands = CubeCommands(address, name=name, token=token, patience=0.0, deadline=PATIENCE)
 
     def answers(self) -> bool:
         return self._is_greeted() and self._is_answered()
@@ -29,15 +29,15 @@ class WireProbe:
         self._commands.close()
 
     def _is_greeted(self) -> bool:
-        """Whatever comes is a greeting: a HELLO, a refusal, or the end of the connection."""
-        kind, _, place = self._address.partition(":")
-        host, _, port = place.rpartition(":")
+        """Anything that comes is a greeting: a HELLO, a refusal, or the end of the connection."""
+        kind, _, target = self._address.partition(":")
+        host, _, port = target.rpartition(":")
         try:
             if kind == "unix":
                 connection = socket.socket(socket.AF_UNIX)
                 connection.settimeout(PATIENCE)
                 with connection:
-                    connection.connect(place)
+                    connection.connect(target)
                     connection.recv(1)
             else:
                 with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as connection:
@@ -50,7 +50,7 @@ class WireProbe:
 
     def _is_answered(self) -> bool:
         try:
-            self._commands.call(ALIVE)
+            self._commands.alive()
         except PeerError:
             return False
         return True

@@ -1,7 +1,7 @@
 """SHA-256 of the files that are served: computed once, in a thread, remembered as long as the file is the same.
 
-A file is the same while its path, size, time and inode are. Whoever asks for a digest that is being computed waits for
-the same computation. A request that will not wait that long goes on without; the next one finds it done.
+A file is the same while its path, size, time and inode are. Requests for a digest that is being computed wait for the
+same computation. A request that will not wait that long is answered without; the next one finds it done.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Digests:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
-    """From the thread that computed; the loop may be gone by then."""
+    """Wake a waiter from the thread that computed; its loop may be closed by then."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(lambda: None if waiter.done() else waiter.set_result(None))
 

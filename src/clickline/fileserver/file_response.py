@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class FileResponse(Response):
-    """Owns the file, and closes it once it is sent or the client is gone."""
+    """A response with a file, which it closes once it is sent or the client is gone."""
 
     def __init__(self, file: OpenFile, threads: Executor, *, ranges: list[Range] | None, sha256: str | None) -> None:
         self.file, self._threads = file, threads
@@ -58,7 +58,7 @@ class FileResponse(Response):
                 async with aclosing(self._chunks()) as chunks:
                     async for data in chunks:
                         await send({"type": "http.response.body", "body": data, "more_body": True})
-                        if gone.done():  # what is sent then goes nowhere, and nobody says so
+                        if gone.done():  # sending to a client that is gone does not fail
                             return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except EOFError as error:

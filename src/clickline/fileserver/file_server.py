@@ -1,7 +1,7 @@
-"""The file server: a directory over HTTP. Anybody who reaches it may read; who has the token may also write.
+"""The file server: a directory over HTTP. Reading needs no token, writing does.
 
 It is an ASGI application, to be mounted in another, and runs by itself as a context manager or until it is told to
-stop. docs/file-server.md says what it answers to whom.
+stop. docs/file-server.md has its requests and answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from clickline.fileserver.file_metrics import FileMetrics
 from clickline.fileserver.file_response import FileResponse, describing
 from clickline.fileserver.listing import as_html, as_json
 from clickline.fileserver.ranges import NoSuchRange, range_applies, unchanged, wanted
-from clickline.fileserver.served_directory import NotServed, OpenFile, Root
+from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDirectory
 from clickline.fileserver.uploads import Upload, UploadRefused, clean
 from clickline.net.http_connections import HttpLimits
 from clickline.net.http_server import LARGEST_HEADERS, HttpServer
@@ -62,8 +62,8 @@ class FileServer(HttpServer):
     ) -> None:
         super().__init__(listen=listen, limits=limits)
         if token is not None and len(token) < _SHORTEST_TOKEN:
-            raise JobError(f"The token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`.")
-        self.root = Root(root)
+            raise JobError(f"the token has fewer than {_SHORTEST_TOKEN} characters; take `openssl rand -hex 32`")
+        self.root = ServedDirectory(root)
         self._token, self._limit, self._most_uploads = token, upload_limit, most_uploads
         self._idle, self._checksum_wait = upload_idle, checksum_wait
         self._digests = Digests()
@@ -91,15 +91,15 @@ class FileServer(HttpServer):
             await send(message)
 
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > _LONGEST_URL:
-            await _refusal(414, f"The URL has more than {_LONGEST_URL} bytes.")(scope, receive, counted)
+            await _refusal(414, f"the URL has more than {_LONGEST_URL} bytes")(scope, receive, counted)
         elif sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
-            # Beneath us, only headers that come in several pieces are counted.
-            await _refusal(431, f"The headers have more than {LARGEST_HEADERS} bytes.")(scope, receive, counted)
+            # The HTTP server below only counts headers that come in several pieces.
+            await _refusal(431, f"the headers have more than {LARGEST_HEADERS} bytes")(scope, receive, counted)
         else:
             await self._app(scope, receive, counted)
 
     def remember(self, path: str, sha256: str) -> None:
-        """The digest of a file below the root, where it is known already; else the first to ask has to wait for it."""
+        """Remember the digest of a file; otherwise the first request for it has to wait for the computation."""
         if (file := self.root.open(path)) is not None:
             self._digests.remember(file, sha256)
             file.close()
@@ -122,7 +122,7 @@ class FileServer(HttpServer):
         try:
             return await (self._put(request, path) if request.method == "PUT" else self._get(request, path))
         except NotServed:
-            return _refusal(404, "There is no such file.")
+            return _refusal(404, "there is no such file")
 
     async def _get(self, request: Request, path: str) -> Response:
         file = await self._in_thread(self.root.open, path)
@@ -146,8 +146,8 @@ class FileServer(HttpServer):
         try:
             ranges = wanted(asked.get("range") if applies else None, file.size)
         except NoSuchRange:
-            return _refusal(416, "The file has no such range.", {"Content-Range": f"bytes */{file.size}"})
-        # Who asks for the headers alone wants them all; who wants the bytes does not wait for long.
+            return _refusal(416, "the file has no such range", {"Content-Range": f"bytes */{file.size}"})
+        # A HEAD request wants all headers, the digest too; a GET should not wait for it for long.
         wait = None if request.method == "HEAD" else self._checksum_wait
         sha256 = await self._digests.of(file, wait=wait)
         return FileResponse(file, self._threads, ranges=ranges, sha256=sha256)
@@ -164,26 +164,26 @@ class FileServer(HttpServer):
 
     async def _put(self, request: Request, path: str) -> Response:
         if self._token is None:
-            return _refusal(403, "This server takes no uploads: it was started without a token.")
+            return _refusal(403, "this server takes no uploads: it was started without a token")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
             return _refusal(
-                401, "Uploads need the header 'Authorization: Bearer TOKEN'.", {"WWW-Authenticate": "Bearer"}
+                401, "uploads need the header 'Authorization: Bearer TOKEN'", {"WWW-Authenticate": "Bearer"}
             )
         announced = request.headers.get("content-length", "0")
         if not announced.isascii() or not announced.isdigit() or len(announced) > 20 or int(announced) > self._limit:
-            return _refusal(413, f"The file is larger than {self._limit} bytes, the limit of this server.")
+            return _refusal(413, f"the file is larger than {self._limit} bytes, the limit of this server")
         if self._metrics.under_way >= self._most_uploads:
-            return _refusal(503, f"{self._most_uploads} uploads are under way; try again.", {"Retry-After": "1"})
+            return _refusal(503, f"{self._most_uploads} uploads are under way; try again", {"Retry-After": "1"})
         with self._metrics.upload():
             try:
                 return await self._take(request, path)
             except UploadRefused as refused:
                 return _refusal(refused.status, str(refused))
             except TimeoutError:
-                return _refusal(408, f"Nothing came for {self._idle:g} seconds.")
+                return _refusal(408, f"nothing came for {self._idle:g} seconds")
             except OSError as error:
-                return _refusal(507, f"The file cannot be stored: {error.strerror}.")
+                return _refusal(507, f"the file cannot be stored: {error.strerror}")
 
     async def _take(self, request: Request, path: str) -> Response:
         upload = await self._in_thread(partial(Upload, self.root, path, limit=self._limit))
@@ -192,7 +192,7 @@ class FileServer(HttpServer):
             expected = request.headers.get("x-checksum-sha256")
             file, sha256, is_new = await self._in_thread(partial(upload.finish, expected=expected))
         except ClientDisconnect:
-            raise UploadRefused(400, "The connection ended before the file did.") from None
+            raise UploadRefused(400, "the connection ended before the file did") from None
         finally:
             upload.drop()
         self._digests.remember(file, sha256)
@@ -221,6 +221,6 @@ class FileServer(HttpServer):
 
 
 def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    # Whatever of a body is still to come is not wanted.
+    # The rest of the body is not read, so the connection cannot be used again.
     closing = {"Connection": "close"} if status in (401, 403, 408, 413, 414, 431, 503) else {}
     return PlainTextResponse(message + "\n", status_code=status, headers={**(headers or {}), **closing})

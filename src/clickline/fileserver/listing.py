@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import NotRequired, TypedDict
 from urllib.parse import quote
 
-from clickline.fileserver.served_directory import Entry
+from clickline.fileserver.served_directory import DirectoryEntry
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -20,7 +20,23 @@ _PAGE = """\
 """
 
 
-def as_json(path: str, entries: Sequence[Entry]) -> dict[str, Any]:
+class ListedEntry(TypedDict):
+    """A file or directory of a listing; directories have no size."""
+
+    name: str
+    type: str
+    bytes: NotRequired[int]
+    modified: float
+
+
+class Listing(TypedDict):
+    """A directory's contents."""
+
+    path: str
+    entries: list[ListedEntry]
+
+
+def as_json(path: str, entries: Sequence[DirectoryEntry]) -> Listing:
     """`path` is as asked for, without the slash before it."""
     return {
         "path": "/" + path,
@@ -33,13 +49,13 @@ def as_json(path: str, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def as_html(path: str, entries: Sequence[Entry]) -> str:
+def as_html(path: str, entries: Sequence[DirectoryEntry]) -> str:
     """Links are relative, so that they are right wherever the server is mounted."""
     up = '<tr><td><a href="../">../</a></td><td></td><td></td></tr>\n' if path.strip("/") else ""
     return _PAGE.format(title=html.escape("/" + path), rows=up + "".join(map(_row, entries)))
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: DirectoryEntry) -> str:
     name = entry.name + ("/" if entry.is_directory else "")
     when = datetime.fromtimestamp(int(entry.modified), UTC).strftime("%Y-%m-%d %H:%M:%S")
     size = "" if entry.is_directory else f"{entry.size:,}"

@@ -1,7 +1,7 @@
 """Which bytes of a file a request wants: conditions, ranges, and how several ranges are put into one answer.
 
 Several ranges are answered as multipart/byteranges. More than 16, or ones that overlap, are refused with 416, as RFC
-9110 (14.2) suggests against requests that cost more than they are worth. A header that is no byte range is ignored.
+9110 (14.2) suggests against requests that cost more than they are worth. A header that is not a byte range is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 
 class NoSuchRange(Exception):
-    """None of the ranges is within the file, or they are too many."""
+    """Raised when none of the ranges is within the file, or there are too many."""
 
 
 def wanted(header: str | None, size: int) -> list[Range] | None:
@@ -35,6 +35,7 @@ def wanted(header: str | None, size: int) -> list[Range] | None:
         first, last = match.groups()
         if first and last and int(last) < int(first):
             return None
+        # "-500" are the last 500 bytes, "500-" is everything from byte 500 on.
         begin = int(first) if first else max(size - int(last), 0)
         end = min(int(last) + 1, size) if first and last else size
         if begin < end:
@@ -49,7 +50,7 @@ def wanted(header: str | None, size: int) -> list[Range] | None:
 
 
 def unchanged(etag: str, modified_ns: int, *, if_none_match: str | None, if_modified_since: str | None) -> bool:
-    """Whether the asker has this very file already."""
+    """Whether the client has this version of the file already."""
     if if_none_match is not None:
         known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
         return etag in known or "*" in known
@@ -58,7 +59,7 @@ def unchanged(etag: str, modified_ns: int, *, if_none_match: str | None, if_modi
 
 
 def range_applies(etag: str, modified_ns: int, *, if_range: str | None) -> bool:
-    """Whether If-Range, if it is there, names this very file. Else the whole of it is sent."""
+    """Whether If-Range, if it is there, names this version of the file. Otherwise the whole file is sent."""
     if if_range is None:
         return True
     if if_range.strip().startswith(('"', "W/")):

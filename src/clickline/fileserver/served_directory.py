@@ -1,6 +1,6 @@
 """A directory seen from outside: which of its files may be read, and what a listing shows. No path leaves it.
 
-Names that start with a dot are nobody's business: half-written uploads and versions live under such names. A symbolic
+Names that start with a dot are not served: half-written uploads and versions have such names. A symbolic
 link counts as what it leads to, so one that leads outside is not there. Everything here may block and runs in threads.
 """
 
@@ -22,7 +22,7 @@ class NotServed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One line of a listing."""
 
     name: str
@@ -53,13 +53,13 @@ class OpenFile:
         os.close(self.descriptor)
 
 
-class Root:
+class ServedDirectory:
     """The directory that is served."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = Path(directory).expanduser().resolve()
         if not self.path.is_dir():
-            raise DataError(f"There is no directory '{directory}' to serve files from.")
+            raise DataError(f"there is no directory '{directory}' to serve files from")
 
     def parts(self, path: str) -> list[str]:
         """A path of a URL, decoded, as names; none for the root itself."""
@@ -85,7 +85,7 @@ class Root:
     def open(self, path: str) -> OpenFile | None:
         """The file, or None if it is a directory."""
         place = self.locate(path)
-        # A named pipe would wait for a writer without O_NONBLOCK; what was resolved is no link, and must be none still.
+        # Without O_NONBLOCK, a named pipe would wait for a writer. The resolved path must still not be a link.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             if place.is_dir():
@@ -99,7 +99,7 @@ class Root:
             raise NotServed
         return OpenFile(place, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """What a directory holds: directories first, each by name."""
         place = self.locate(path)
         try:
@@ -109,7 +109,7 @@ class Root:
             raise NotServed from None
         return sorted(found, key=lambda entry: (not entry.is_directory, entry.name))
 
-    def _entry(self, item: os.DirEntry[str]) -> Iterator[Entry]:
+    def _entry(self, item: os.DirEntry[str]) -> Iterator[DirectoryEntry]:
         if item.name.startswith(".") or not _is_text(item.name):
             return
         try:
@@ -120,11 +120,11 @@ class Root:
             return
         if stat.S_ISDIR(facts.st_mode) or stat.S_ISREG(facts.st_mode):
             is_directory = stat.S_ISDIR(facts.st_mode)
-            yield Entry(item.name, is_directory, 0 if is_directory else facts.st_size, facts.st_mtime)
+            yield DirectoryEntry(item.name, is_directory, 0 if is_directory else facts.st_size, facts.st_mtime)
 
 
 def _is_text(name: str) -> bool:
-    """Whether a URL can carry the name: bytes that are no UTF-8 cannot be asked for."""
+    """Whether a URL can carry the name: bytes that are not UTF-8 cannot be requested."""
     try:
         name.encode()
     except UnicodeEncodeError:

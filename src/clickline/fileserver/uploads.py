@@ -1,7 +1,7 @@
-"""Files that come in: written aside, checked, put on the disk, then renamed into place. Nobody sees half of one.
+"""Uploads: written to a temporary file, checked, synced, then renamed. No reader sees half of one.
 
-A file under way is called `.upload-…` and is locked, so that whoever cleans up after a crash can tell what a dead
-process left from what another one writes just now. Everything here may block and runs in threads.
+A file being written is called `.upload-…` and is locked, so that a cleanup after a crash can tell what a dead process
+left from what another one is writing. Everything here may block and runs in threads.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clickline.files.atomic import sync_directory
-from clickline.fileserver.served_directory import NotServed, OpenFile, Root
+from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDirectory
 
 _PREFIX = ".upload-"
 log = logging.getLogger(__name__)
 
 
 class UploadRefused(Exception):
-    """What the client did wrong, and the status that says so."""
+    """Raised when an upload is refused, with the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -31,9 +31,9 @@ class UploadRefused(Exception):
 
 
 class Upload:
-    """One file under way: write, then finish, or drop."""
+    """An upload: write, then finish, or drop."""
 
-    def __init__(self, root: Root, path: str, *, limit: int) -> None:
+    def __init__(self, root: ServedDirectory, path: str, *, limit: int) -> None:
         self._target, self._limit = _target(root, path), limit
         self._temporary = self._target.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         self._file: BinaryIO | None = self._temporary.open("x+b")
@@ -44,7 +44,7 @@ class Upload:
     def write(self, data: bytes) -> None:
         assert self._file is not None  # noqa: S101
         if self.size + len(data) > self._limit:
-            raise UploadRefused(413, f"The file is larger than {self._limit} bytes, the limit of this server.")
+            raise UploadRefused(413, f"the file is larger than {self._limit} bytes, the limit of this server")
         self._file.write(data)
         self._digest.update(data)
         self.size += len(data)
@@ -54,14 +54,14 @@ class Upload:
         assert self._file is not None  # noqa: S101
         found = self._digest.hexdigest()
         if expected is not None and expected.strip().lower() != found:
-            raise UploadRefused(400, f"The bytes that came have the SHA-256 {found}, not the one of the header.")
+            raise UploadRefused(400, f"the bytes that came have the SHA-256 {found}, not the one of the header")
         self._file.flush()
         os.fsync(self._file.fileno())
         is_new = not self._target.exists()
         try:
             self._temporary.replace(self._target)
         except OSError as error:
-            raise UploadRefused(409, f"The file cannot be put in place: {error.strerror}.") from None
+            raise UploadRefused(409, f"the file cannot be put in place: {error.strerror}") from None
         sync_directory(self._target.parent)
         facts = os.fstat(self._file.fileno())
         fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -71,7 +71,7 @@ class Upload:
         return OpenFile(self._target, descriptor, facts.st_size, facts.st_mtime_ns, facts.st_ino), found, is_new
 
     def drop(self) -> None:
-        """As if it had never come; nothing once it is finished."""
+        """Remove the temporary file, unless the upload is finished."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._temporary.unlink()
@@ -80,7 +80,7 @@ class Upload:
             self._file = None
 
 
-def clean(root: Root) -> int:
+def clean(root: ServedDirectory) -> int:
     """Remove what uploads of a dead process left; gives how many."""
     removed = 0
     for directory, _, names in os.walk(root.path):
@@ -93,25 +93,25 @@ def clean(root: Root) -> int:
     return removed
 
 
-def _target(root: Root, path: str) -> Path:
+def _target(root: ServedDirectory, path: str) -> Path:
     try:
         parts = root.parts(path)
     except NotServed:
-        raise UploadRefused(400, "That is no path for a file: no part may be empty or start with a dot.") from None
+        raise UploadRefused(400, "that is not a path for a file: no part may be empty or start with a dot") from None
     if not parts or path.endswith("/"):
-        raise UploadRefused(400, "A file needs a name: the path ends with a slash.")
+        raise UploadRefused(400, "a file needs a name: the path ends with a slash")
     parent = root.path
     for part in parts[:-1]:
         try:
             (parent / part).mkdir(exist_ok=True)
             parent = (parent / part).resolve(strict=True)
         except (OSError, RuntimeError):
-            raise UploadRefused(409, f"'{part}' on the way is no directory.") from None
+            raise UploadRefused(409, f"'{part}' on the way is not a directory") from None
         if not parent.is_relative_to(root.path):
-            raise UploadRefused(409, f"'{part}' on the way is no directory.")
+            raise UploadRefused(409, f"'{part}' on the way is not a directory")
     target = parent / parts[-1]
     if target.is_dir():
-        raise UploadRefused(409, "There is a directory of that name.")
+        raise UploadRefused(409, "there is a directory of that name")
     return target
 
 

@@ -2,7 +2,7 @@
 
 What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
 only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in
-bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have the older
+bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have Cube's
 envelope, {"success", "message", "data"}, whose codes are strings.
 """
 
@@ -133,7 +133,7 @@ def unauthorised() -> JSONResponse:
 
 
 def wrong_path(request: Request, api_list: list[str]) -> JSONResponse:
-    """The older answer to a path that is not there: which there are."""
+    """Cube's answer to an unknown path: the paths there are."""
     return JSONResponse(
         {
             "success": WRONG_PATH,

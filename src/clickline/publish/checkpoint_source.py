@@ -1,4 +1,4 @@
-"""What is published: a checkpoint with its model opened, and the facts of its training.
+"""A checkpoint as the source of a version: its model, opened, and the facts of its training.
 
 A job may be running meanwhile and drop checkpoints as it writes new ones; then the choice is made again.
 """
@@ -28,7 +28,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class Trained:
+class CheckpointSource:
     """A trained model, ready to be published."""
 
     learner: Learner
@@ -64,20 +64,20 @@ class Trained:
         }
 
 
-def open_trained(source: Path, *, threads: int | None = None) -> Trained:
-    """Load what a path means. Every file is checked against the checkpoint's manifest."""
+def open_checkpoint_source(source: Path, *, threads: int | None = None) -> CheckpointSource:
+    """Load the checkpoint that a path names. Every file is checked against the checkpoint's manifest."""
     for attempt in range(1, _TRIES + 1):
         checkpoint = find_checkpoint(source)
         try:
             return _opened(checkpoint, threads=threads)
         except (CheckpointError, FileNotFoundError):
-            # A running job keeps only so many: the one that we had begun with may be gone by now.
+            # A running job keeps only the last checkpoints: this one may have been removed meanwhile.
             if (checkpoint.path / MANIFEST).is_file() or attempt == _TRIES:
                 raise
     raise AssertionError("unreachable")
 
 
-def _opened(checkpoint: Checkpoint, *, threads: int | None) -> Trained:
+def _opened(checkpoint: Checkpoint, *, threads: int | None) -> CheckpointSource:
     try:
         job = job_of(checkpoint)
         schema = Schema.from_dict(checkpoint.manifest["schema"])
@@ -89,4 +89,4 @@ def _opened(checkpoint: Checkpoint, *, threads: int | None) -> Trained:
     tensors = checkpoint_files.load(checkpoint, tables=learner.sparse.tables)
     learner.restore(tensors, step=checkpoint.step, weights_only=True)
     watermark = int(tensors["tick"]) if schema.time and "tick" in tensors else None
-    return Trained(learner, checkpoint, watermark)
+    return CheckpointSource(learner, checkpoint, watermark)

@@ -1,8 +1,8 @@
 """The dense network of a model as ONNX: what goes in by name, probabilities out.
 
 The network is the model's own `forward`, traced once with the weights that evaluation uses (their average, if the job
-keeps one), so nothing is written twice. Rows are no part of it: whoever runs it looks them up, pools them as the schema
-says, and feeds them under the names that the model declared (networks.py runs it, and needs no PyTorch).
+keeps one), so nothing is written twice. Rows are not part of it: whoever runs it looks them up, pools them as the
+schema says, and feeds them under the names that the model declared (versions/network.py runs it, without PyTorch).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _exported(model: Model) -> bytes:
 
 
 def _strip(proto: Any) -> None:
-    """Take away what says where and how it was exported: paths of source files, stack traces, versions."""
+    """Remove what depends on the machine: paths of source files, stack traces, versions of tools."""
     proto.doc_string = proto.producer_name = proto.producer_version = proto.graph.doc_string = ""
     del proto.metadata_props[:]
     graph = proto.graph
@@ -143,7 +143,7 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns about its own insides and logs what it does; neither is of use to whoever publishes."""
+    """Silence the exporter, which warns about its own internals."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,7 +1,7 @@
 """Whether a version predicts what the trainer predicts: its network, fed with rows read from its files.
 
 Rows of 32 bits must give the trainer's probabilities to within TOLERANCE. Shorter rows cannot; for them the AUC before
-and after is compared, over more rows than the kept sample has, and a drop that is too large is refused.
+and after is compared, over more rows than the golden sample has, and a drop that is too large is refused.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def probabilities(learner: Learner, batch: Batch) -> NDArray[np.float32]:
 
 
 def compare(sample: Sample, published: Published) -> Parity:
-    """The kept sample, through the published files."""
+    """The golden sample, through the published files."""
     seen = published.predict(sample.batch)
     difference = np.abs(seen.astype(np.float64) - sample.probability)
     worst = float(difference.max()) if np.isfinite(difference).all() else float("inf")
@@ -134,7 +134,7 @@ def measure(
 def judge(parity: Parity, *, dtype: str, max_auc_drop: float) -> None:
     """Refuse what does not predict as the trainer does."""
     if not np.isfinite(parity.max_difference):
-        raise VersionError("not published: the network gives numbers that are not finite on the kept sample")
+        raise VersionError("not published: the network gives numbers that are not finite on the golden sample")
     if dtype == "fp32" and parity.max_difference > TOLERANCE:
         raise VersionError(
             f"not published: predictions from the published files differ from the trainer's by up to "
@@ -148,7 +148,7 @@ def judge(parity: Parity, *, dtype: str, max_auc_drop: float) -> None:
 
 
 def check_again(store: Store, version: int) -> float:
-    """Predict a version's kept sample from its files, without its model's code.
+    """Predict a version's golden sample from its files, without its model's code.
 
     Returns the largest difference from what the trainer predicted.
     """

@@ -1,7 +1,7 @@
 """From a checkpoint to a version that readers can see: rows, network, sample, parity, manifest, rename, donefile line.
 
-Everything is written aside and nothing is visible before the last step, so a publisher may be killed, interrupted or
-refused at any point and the store is as it was; what it leaves lying about is removed by the next one. Only one
+Everything is written to a staging directory and nothing is visible before the last step, so a publisher may be killed,
+interrupted or refused at any point and the store is as it was; the next publisher removes what it left. Only one
 publishes at a time.
 """
 
@@ -23,14 +23,14 @@ from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
 from clickline.files.leftovers import scratch_directory
 from clickline.progress import Silent, Watcher
-from clickline.publish.checkpoint_source import Trained, open_trained
+from clickline.publish.checkpoint_source import CheckpointSource, open_checkpoint_source
 from clickline.publish.onnx_export import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
-from clickline.publish.row_files import LONGEST, Rows, table_file, tables_of, write_rows
+from clickline.publish.row_files import LONGEST, WrittenRows, table_file, tables_of, write_rows
 from clickline.publish.sample_rows import draw, paths_of, unread_columns
 from clickline.train.run_files.run_directory import find_checkpoint
 from clickline.versions import donefile
-from clickline.versions.chain import Chain, LayeredRows, check_fits, open_dictionary, opened
+from clickline.versions.chain import Chain, LayeredRows, NeedsBaseError, check_fits, open_dictionary, opened
 from clickline.versions.donefile import Donefile, directory_of
 from clickline.versions.golden_sample import ROWS, Sample
 from clickline.versions.maintenance import clean
@@ -48,10 +48,10 @@ class Settings:
     """auto: a delta if it fits its parent and is worth it, else a base."""
     dtype: Dtype = "fp32"
     sample: tuple[str, ...] = ()
-    """Data of which the kept sample is taken; else the job's test, validation or training data."""
+    """Data of which the golden sample is taken; else the job's test, validation or training data."""
     sample_rows: int = ROWS
     max_auc_drop: float = 0.001
-    """Of rows shorter than 32 bits."""
+    """The largest drop of the AUC that rows shorter than 32 bits may cause."""
 
 
 def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
@@ -63,7 +63,7 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
         with store.locked("publishing", say=watcher.say), ExitStack() as stack:
             done = donefile.read(store)
             clean(store, done)
-            trained = open_trained(source)
+            trained = open_checkpoint_source(source)
             _say_which(trained, source, watcher)
             parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
             with _aside(store, done.last + 1) as aside:
@@ -75,8 +75,8 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
     return manifest
 
 
-def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
-    """Tell whoever named a run that it is not its newest checkpoint that is published."""
+def _say_which(trained: CheckpointSource, source: Path, watcher: Watcher) -> None:
+    """Say so if a run was named and its best checkpoint, which is published, is not its newest."""
     path, step = trained.checkpoint.path, trained.checkpoint.step
     if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
         newest = max(path.parent.glob("step-*")).name
@@ -85,23 +85,25 @@ def _say_which(trained: Trained, source: Path, watcher: Watcher) -> None:
 
 
 def _parent(
-    trained: Trained, store: Store, done: Donefile, settings: Settings, *, stack: ExitStack, watcher: Watcher
+    trained: CheckpointSource, store: Store, done: Donefile, settings: Settings, *, stack: ExitStack, watcher: Watcher
 ) -> Chain | None:
     """The chain that a delta would lie on; None for a base."""
     if settings.kind == "base":
         return None
     try:
         if done.last == 0:
-            raise VersionError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
+            raise NeedsBaseError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
         if settings.kind == "auto" and len(done.chain(done.last, where=store.url)) > LONGEST:
             raise VersionError(f"{LONGEST} deltas on one base are enough")
         chain = stack.enter_context(opened(store, done.last, done=done))
         check_fits(chain.manifest, tables_of(trained.learner, settings.dtype), where="this model")
         if chain.manifest.data_schema != trained.schema.to_dict():
-            raise VersionError(f"version {done.last} has other features (its schema differs); publish a base")
+            raise NeedsBaseError(f"version {done.last} has other features (its schema differs); publish a base")
     except VersionError as error:
         if settings.kind == "delta":
-            raise VersionError(f"{error}" if "base" in str(error) else f"{error}; publish a base") from error
+            if isinstance(error, NeedsBaseError):
+                raise
+            raise VersionError(f"{error}; publish a base") from error
         if done.last:
             watcher.say(f"a base, since: {error}")
         return None
@@ -126,7 +128,7 @@ def _aside(store: Store, version: int) -> Iterator[Path]:
 
 
 def _write(
-    trained: Trained, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
+    trained: CheckpointSource, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
 ) -> Manifest:
     """All files of a version, checked; nothing of it is visible yet."""
     learner = trained.learner
@@ -176,17 +178,18 @@ def _write(
 
 
 def _check_parity(
-    trained: Trained,
+    trained: CheckpointSource,
     aside: Path,
-    rows: Rows,
+    rows: WrittenRows,
     network: bytes,
     settings: Settings,
     *,
     parent: Chain | None,
     watcher: Watcher,
 ) -> Parity:
-    """Predict the kept sample from what was just written, and write the sample."""
+    """Predict the golden sample from what was just written, and write the sample."""
     learner = trained.learner
+    # A delta is checked together with what it lies on, as readers will see it.
     under = parent.layers if parent is not None and rows.kind == "delta" else {}
     layers = {
         name: [*under.get(name, ()), open_dictionary(aside / table_file(name), facts, shown=table_file(name))]
@@ -232,8 +235,8 @@ def _check_parity(
     return parity
 
 
-def _unread(trained: Trained, settings: Settings, *, parent: Chain | None) -> list[str]:
-    """By the data of the sample; what is known already if that cannot be read."""
+def _unread(trained: CheckpointSource, settings: Settings, *, parent: Chain | None) -> list[str]:
+    """Columns that no feature is read from, by the data of the sample; the parent's if that cannot be read."""
     try:
         paths = list(settings.sample) or paths_of(trained.job)
         return unread_columns(trained.job, trained.schema, paths=paths)
@@ -263,7 +266,7 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
             sha256=hashlib.sha256(content).hexdigest(),
         )
     except BaseException:
-        with suppress(VersionError):  # if the store cannot even be read, the next publisher clears it away
+        with suppress(VersionError):  # if the store cannot even be read, the next publisher removes it
             if donefile.read(store).last < manifest.version:
                 store.remove(folder)
         raise

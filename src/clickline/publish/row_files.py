@@ -26,8 +26,8 @@ _FULL = ".full"
 
 
 @dataclass(frozen=True)
-class Rows:
-    """What was written into a version's directory."""
+class WrittenRows:
+    """The row files that were written into a version's directory."""
 
     kind: str
     tables: dict[str, TableFacts]
@@ -53,7 +53,7 @@ def write_rows(
     parent: Chain | None,
     or_base: bool,
     progress: Callable[[float, str], None],
-) -> Rows:
+) -> WrittenRows:
     """Write all tables. With `or_base`, a delta that would be about as large as a base becomes one."""
     tables = learner.sparse.tables
     threads = learner.sparse.threads
@@ -73,6 +73,7 @@ def write_rows(
             changed[name] = _native.difference_dictionary(
                 str(into / table_file(name)), parent.layers[name], new, threads=threads
             )
+    # All rows are written first, also for a delta: the difference is that of two sets of published bytes.
     rows = sum(facts["count"] for facts in full.values())
     differing = sum(facts["count"] + facts["deleted"] for facts in changed.values())
     is_base = parent is None or (or_base and differing > LARGEST * rows)
@@ -89,7 +90,7 @@ def write_rows(
         )
         for name, one in tables_of(learner, dtype).items()
     }
-    return Rows("base" if is_base else "delta", facts)
+    return WrittenRows("base" if is_base else "delta", facts)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where a kept sample comes from: rows of a job's data. Whoever only reads a sample needs none of this."""
+"""Rows for a golden sample, drawn from a job's data. Reading a sample does not need this."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(job: Job, schema: Schema, *, paths: list[str], rows: int) -> Batch:
     with closing(dataset.batches(epoch=0)) as batches:
         for batch, _ in batches:
             return join([batch])
-    raise DataError(f"There are no rows in {', '.join(paths)}.")
+    raise DataError(f"there are no rows in {', '.join(paths)}")
 
 
 def unread_columns(job: Job, schema: Schema, *, paths: list[str]) -> list[str]:

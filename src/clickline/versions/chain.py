@@ -1,4 +1,4 @@
-"""A version as a reader sees it: its base and the deltas on it, opened and put over each other.
+"""A version as a reader sees it: its base and the deltas on it, opened and layered.
 
 A delta applies only on its parent, so a chain is refused as a whole if a link is missing, or if its links do not agree
 on tables, dimensions and row types. Files of a store that is not on this machine are copied first, since dictionaries
@@ -27,6 +27,10 @@ from clickline.versions.store import Store
 from clickline.versions.version_cache import ScratchFiles, VersionCache
 
 
+class NeedsBaseError(VersionError):
+    """Raised when a delta cannot lie on its parent; its message says that a base must be published."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """A version, its rows ready to be looked up."""
@@ -36,9 +40,9 @@ class Chain:
     layers: Mapping[str, list[_native.Dictionary]]
     """By table, in the same order."""
     place: Path
-    """Where the version's own other files are on this machine."""
+    """Directory of the version's other files on this machine."""
     files: Mapping[str, _native.Dictionary] = field(default_factory=dict, repr=False)
-    """The same row files by their SHA-256: for whoever opens the next version, which has most of them too."""
+    """The same row files by their SHA-256: the next version has most of them, too."""
 
     @property
     def manifest(self) -> Manifest:
@@ -52,7 +56,7 @@ class Chain:
             raise VersionError(f"version {self.manifest.version}: {error}") from error
 
     def rows(self) -> dict[str, LayeredRows]:
-        """Something to pull from, by table."""
+        """The rows of each table, to pull from."""
         return {name: LayeredRows(layers) for name, layers in self.layers.items()}
 
     def network(self) -> bytes:
@@ -63,7 +67,7 @@ class Chain:
 
 
 class LayeredRows:
-    """Rows of published files, pulled the way a step pulls them from a table. Missing rows are zeros."""
+    """Rows of published files with the interface of a table. Missing rows are zeros."""
 
     def __init__(self, layers: list[_native.Dictionary]) -> None:
         self._layers = _native.Layers(layers)
@@ -96,8 +100,8 @@ def opened(
     """A version with all that it stands on, every file compared with the SHA-256 in its manifest.
 
     `known` are row files of another version that is open, by SHA-256: they are neither fetched, hashed nor mapped
-    again. What was mapped stays readable when this ends, for as long as somebody holds it. `cache` is where copies of
-    files of a store elsewhere are kept.
+    again. What was mapped stays readable when this ends, as long as it is referenced. `cache` keeps copies of the files
+    of a remote store.
     """
     done = donefile.read(store) if done is None else done
     entries = done.chain(version, where=store.url)
@@ -108,6 +112,7 @@ def opened(
             check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
         layers: dict[str, list[_native.Dictionary]] = {}
         files: dict[str, _native.Dictionary] = {}
+        # Base first: a reader looks a key up from the last layer to the first.
         for manifest in manifests:
             folder = directory_of(manifest.version)
             for name, facts in manifest.tables.items():
@@ -122,6 +127,7 @@ def opened(
                         check_rows(held, facts, shown=text)
                     files[digest] = held
                     found.append(held)
+                # A manifest that counts other rows than its files have is not the manifest of these files.
                 seen = sum(one.count for one in found), sum(one.deleted for one in found)
                 if seen != (facts.rows, facts.deleted):
                     raise VersionError(
@@ -147,16 +153,16 @@ def opened_without_rows(
 
 
 def check_fits(parent: Manifest, tables: Mapping[str, TableFacts], *, where: str) -> None:
-    """Refuse tables that cannot lie over those of the parent."""
+    """Refuse tables that cannot lie over those of the parent. Raises NeedsBaseError."""
     if parent.tables.keys() != tables.keys():
-        raise VersionError(
+        raise NeedsBaseError(
             f"{where}: tables {', '.join(tables)} on version {parent.version} with {', '.join(parent.tables)}; "
             "a delta must have its parent's: publish a base"
         )
     for name, facts in tables.items():
         before = parent.tables[name]
         if (facts.dim, facts.dtype) != (before.dim, before.dtype):
-            raise VersionError(
+            raise NeedsBaseError(
                 f"{where}: table {name} has {facts.dtype} rows of dim {facts.dim}, version {parent.version} has "
                 f"{before.dtype} of {before.dim}; a delta must have its parent's: publish a base"
             )

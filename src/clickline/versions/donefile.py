@@ -2,7 +2,8 @@
 
 A version exists once its line is there, whole, with its newline; the last line that names a version says which one to
 serve. Lines are only ever added: a version, a rollback to one, the removal of some. docs/reference/version-format.md is
-the specification. Beware: a line that is cut short is no error but a publisher at work, or dead: it does not count yet.
+the specification. Beware: a line that is cut short is not an error. Its publisher is at work, or dead, and the line
+does not count yet.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A version, as its line tells."""
+class DonefileEntry:
+    """A version, from its line."""
 
     version: int
     kind: str
@@ -47,25 +48,25 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Donefile:
-    """All that whole lines say."""
+    """The contents of a donefile."""
 
-    entries: dict[int, Entry]
+    entries: dict[int, DonefileEntry]
     """Versions that were not removed, by number, oldest first."""
     serving: int | None
     """The version to serve; None while there is none."""
     last: int
     """The highest number that was ever used; 0 at the start."""
 
-    def entry(self, version: int, *, where: str) -> Entry:
-        """A version, or an error that lists those there are."""
+    def entry(self, version: int, *, where: str) -> DonefileEntry:
+        """The entry of a version. Raises VersionError, with a list of the versions there are."""
         if version not in self.entries:
             numbers = list(self.entries)
             listed = ", ".join(map(str, numbers[-20:])) or "none"
             raise VersionError(f"{where}: no version {version}; there are: {'… ' if len(numbers) > 20 else ''}{listed}")
         return self.entries[version]
 
-    def chain(self, version: int, *, where: str) -> list[Entry]:
-        """What a reader needs for a version: its base, then the deltas in order. A gap is an error that names it."""
+    def chain(self, version: int, *, where: str) -> list[DonefileEntry]:
+        """The versions that a reader needs: the base, then the deltas in order. A gap is an error that names it."""
         found = [self.entry(version, where=where)]
         while found[0].parent is not None:
             parent = found[0].parent
@@ -84,18 +85,18 @@ def manifest_of(version: int) -> str:
 
 
 def read(store: Store) -> Donefile:
-    """Every whole line, checked. No donefile is an empty one."""
+    """The donefile of a store; an empty one if there is none yet."""
     return parse(store.read(DONEFILE, limit=LIMIT), where=store.shown(DONEFILE)) if _present(store) else parse(b"")
 
 
 def serving(store: Store) -> int | None:
-    """The version that a reader should serve: that of the last line that names one."""
+    """The version that a reader should serve."""
     return read(store).serving
 
 
 def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
-    """What a donefile says. A half-written last line is left out; any other that cannot be understood is an error."""
-    entries: dict[int, Entry] = {}
+    """Parse a donefile. A half-written last line is left out; any other line that cannot be read is an error."""
+    entries: dict[int, DonefileEntry] = {}
     serving: int | None = None
     last = 0
     for number, line in enumerate(io.BytesIO(content), 1):
@@ -121,10 +122,11 @@ def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
     return Donefile(entries, serving, last)
 
 
-def append_version(store: Store, *, version: int, kind: str, parent: int | None, sha256: str) -> Entry:
+def append_version(store: Store, *, version: int, kind: str, parent: int | None, sha256: str) -> DonefileEntry:
     """Make a version visible. Its directory is complete by now."""
-    entry = Entry(version, kind, parent, manifest_of(version), sha256, round(time.time(), 3))
-    _append(store, {name: getattr(entry, name) for name in Entry.__slots__})
+    entry = DonefileEntry(version, kind, parent, manifest_of(version), sha256, round(time.time(), 3))
+    # The keys of a line are the fields of an entry, in the same order.
+    _append(store, {name: getattr(entry, name) for name in DonefileEntry.__slots__})
     return entry
 
 
@@ -134,7 +136,7 @@ def append_rollback(store: Store, *, to: int) -> None:
 
 
 def append_removal(store: Store, *, versions: list[int]) -> None:
-    """Say that versions are gone, before they are."""
+    """Record that versions are removed, before their files are."""
     _append(store, {"removed": versions, "time": round(time.time(), 3)})
 
 
@@ -154,13 +156,13 @@ def _append_synced(store: Store, line: bytes) -> None:
     try:
         descriptor = os.open(store.directory / DONEFILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.ftruncate(descriptor, whole)  # half a line of a publisher that died: we hold the lock, so it did
+            os.ftruncate(descriptor, whole)  # removes half a line; its publisher is dead, since the lock is ours
             _write_all(descriptor, line[:half], at=whole)
             reach("publish.donefile-half")
             _write_all(descriptor, line[half:], at=whole + half)
             os.fsync(descriptor)
         except BaseException:
-            with suppress(OSError):  # if not even this can be done, half a line stays, which nobody reads
+            with suppress(OSError):  # if even this fails, half a line stays, which readers ignore
                 os.ftruncate(descriptor, whole)
                 os.fsync(descriptor)
             raise
@@ -174,7 +176,7 @@ def _append_synced(store: Store, line: bytes) -> None:
 
 
 def _write_all(descriptor: int, content: bytes, *, at: int) -> None:
-    """A full disk or a limit makes a write shorter before it makes it fail: only what was counted is there."""
+    """Write all of it. A full disk or a limit makes a write shorter before it makes it fail."""
     while content:
         written = os.pwrite(descriptor, content, at)
         if written == 0:
@@ -187,7 +189,7 @@ def _present(store: Store) -> bool:
 
 
 def _whole(store: Store) -> bytes:
-    """The lines that count."""
+    """The lines that are whole."""
     content = store.read(DONEFILE, limit=LIMIT) if _present(store) else b""
     return content[: content.rfind(b"\n") + 1]
 
@@ -206,7 +208,7 @@ def _decoded(line: bytes, at: str) -> dict[str, Any]:
     return facts
 
 
-def _entry(facts: dict[str, Any], at: str) -> Entry:
+def _entry(facts: dict[str, Any], at: str) -> DonefileEntry:
     version, kind, parent = facts["version"], facts.get("kind"), facts.get("parent")
     if not _is_number(version):
         raise VersionError(f"{at}: version {version!r}; a number from 1 to {HIGHEST} was expected")
@@ -221,10 +223,10 @@ def _entry(facts: dict[str, Any], at: str) -> Entry:
         raise VersionError(f"{at}: sha256 {sha256!r}; 64 hexadecimal digits were expected")
     if isinstance(when, bool) or not isinstance(when, int | float) or not 0 <= when < 1e12:
         raise VersionError(f"{at}: time {when!r}; seconds since 1970 were expected")
-    return Entry(version, kind, parent, facts["manifest"], sha256, float(when))
+    return DonefileEntry(version, kind, parent, facts["manifest"], sha256, float(when))
 
 
-def _listed(version: Any, entries: dict[int, Entry], at: str) -> int:
+def _listed(version: Any, entries: dict[int, DonefileEntry], at: str) -> int:
     if not _is_number(version) or version not in entries:
         raise VersionError(f"{at}: names version {version!r}, which is not in the lines before it")
     return int(version)

@@ -1,4 +1,4 @@
-"""The kept sample: some rows that go with a version, and what the trainer predicted for them.
+"""The golden sample: some rows that go with a version, and what the trainer predicted for them.
 
 Whoever serves a version can feed these rows and compare, without the trainer and without its data. It is a safetensors
 file: keys, offsets (if some slot has several values), dense, labels, probability. Beware that it comes from a file

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -21,7 +22,46 @@ from clickline.versions.store import WRITING, Store
 _DIRECTORY = re.compile(r"v(\d{10})")
 
 
-def list_versions(store: Store) -> list[dict[str, Any]]:
+class TableCounts(TypedDict):
+    """Rows of one table: in the version's files, deleted by it, and all that a reader sees."""
+
+    rows: int
+    deleted: int
+    total: int
+
+
+class VersionSummary(TypedDict):
+    """A version in a few facts, for people and programs."""
+
+    version: int
+    kind: str
+    parent: int | None
+    base: int
+    dtype: str
+    created: float
+    watermark: int | None
+    bytes: int
+    tables: dict[str, TableCounts]
+    training: Mapping[str, Any]
+    parity: Mapping[str, Any]
+
+
+class ListedVersion(VersionSummary):
+    """A version in a few facts, and whether it is the one to serve."""
+
+    serving: bool
+
+
+class VersionDifference(TypedDict):
+    """How two versions differ: rows by table, and the largest difference of a parameter of the network."""
+
+    same: bool
+    versions: list[int]
+    network_max_difference: float | None
+    tables: dict[str, dict[str, int]]
+
+
+def list_versions(store: Store) -> list[ListedVersion]:
     """Every version in a few facts, oldest first."""
     done = donefile.read(store)
     return [
@@ -49,7 +89,7 @@ def verify(store: Store, version: int) -> int:
     return sum(len(manifest.files) + 1 for manifest in manifests)
 
 
-def difference(store: Store, one: int, other: int) -> dict[str, Any]:
+def difference(store: Store, one: int, other: int) -> VersionDifference:
     """How version `other` differs from `one`: rows by table, parameters of the network."""
     done = donefile.read(store)
     with opened(store, one, done=done) as left, opened(store, other, done=done) as right:
@@ -95,7 +135,7 @@ def rollback(store: Store, to: int | None = None) -> tuple[int, int]:
 
 
 def clean(store: Store, done: Donefile) -> None:
-    """Remove what dead publishers and removals have left. Only for whoever holds the lock of publishing."""
+    """Remove what dead publishers and removals have left. Only for the holder of the lock of publishing."""
     left = []
     for name in store.names():
         match = _DIRECTORY.fullmatch(name)
@@ -111,7 +151,7 @@ def clean(store: Store, done: Donefile) -> None:
         store.remove(name)
 
 
-def summary(manifest: Manifest) -> dict[str, Any]:
+def summary(manifest: Manifest) -> VersionSummary:
     """A version in a few facts, for people and programs."""
     return {
         "version": manifest.version,

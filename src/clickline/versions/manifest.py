@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from clickline.errors import VersionError
-from clickline.versions.donefile import HIGHEST, Entry, manifest_of
+from clickline.versions.donefile import HIGHEST, DonefileEntry, manifest_of
 from clickline.versions.store import Store
 
 FORMAT: Final = 1
@@ -118,13 +118,13 @@ def parse(content: bytes, *, where: str) -> Manifest:
         raise VersionError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
-def read_manifest(store: Store, entry: Entry) -> Manifest:
+def read_manifest(store: Store, entry: DonefileEntry) -> Manifest:
     """The manifest that a line of the donefile speaks of; refused unless it is the very one."""
     content = store.read(manifest_of(entry.version), limit=LIMIT)
     return checked_manifest(content, entry, where=store.shown(manifest_of(entry.version)))
 
 
-def checked_manifest(content: bytes, entry: Entry, *, where: str) -> Manifest:
+def checked_manifest(content: bytes, entry: DonefileEntry, *, where: str) -> Manifest:
     """Parse a manifest's text; refused unless it is the one that a line of the donefile speaks of."""
     seen = hashlib.sha256(content).hexdigest()
     if seen != entry.sha256:

@@ -1,6 +1,6 @@
 """A published network, run: what goes in by name, probabilities out, without PyTorch and without the model's code.
 
-Rows are no part of a network: whoever runs it looks them up, pools them as the schema says, and feeds them under the
+Rows are not part of a network: whoever runs it looks them up, pools them as the schema says, and feeds them under the
 names that the manifest gives. Beware: an input of a network has no default; every name of `Network.inputs` must be fed.
 """
 
@@ -18,7 +18,7 @@ from clickline.data.embeddings import Embedding
 from clickline.data.schema import Schema
 from clickline.errors import VersionError
 
-onnxruntime.disable_telemetry_events()  # what runs here is nobody else's business
+onnxruntime.disable_telemetry_events()  # models are not reported to anybody
 OUTPUT = "probability"
 _FETCH = [OUTPUT]
 WIDEST_ROW = 4096
@@ -56,7 +56,7 @@ class Network:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # Threads that wait for work by turning round and round take the time that other processes could use.
+        # Threads that spin while they wait for work take time that other processes could use.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
         try:
@@ -67,7 +67,7 @@ class Network:
         self.outputs = tuple(one.name for one in self._session.get_outputs())
 
     def run(self, feeds: Mapping[str, NDArray[Any]], *, fetch: str = OUTPUT) -> NDArray[np.float32]:
-        """One output for the rows that are fed."""
+        """Run the network; one output, for all rows."""
         for name in feeds:
             if name not in self.inputs:
                 raise VersionError(_unknown("input", name, self.inputs))

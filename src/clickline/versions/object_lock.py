@@ -25,7 +25,7 @@ STALE_AFTER = 6 * 3600.0
 
 
 class LockObjects(Protocol):
-    """What a lock needs of a store."""
+    """The operations of a store that a lock needs."""
 
     def find(self, name: str) -> bytes | None:
         """A small object, or None if there is none of this name."""
@@ -53,7 +53,7 @@ class ObjectLock:
         if not self._objects.create(end, holder_record()):
             return False
         if links and self._objects.find(self._name) != links[0][1]:
-            # The chain was released after we had read it: what we made hangs on nothing.
+            # The lock was released after its chain was read: the new object continues a chain that is gone.
             self._objects.delete(end)
             return False
         self._held = [name for name, _ in links] + [end]
@@ -65,7 +65,7 @@ class ObjectLock:
         self._held = []
 
     def holder(self) -> str:
-        """For messages."""
+        """The holder, for messages."""
         record = _parsed(next(iter(list(self._links())[-1:]), ("", b""))[1])
         return f"process {record.get('pid', '?')} on {record.get('host', '?')}"
 
@@ -78,7 +78,7 @@ class ObjectLock:
 
 
 def holder_record() -> bytes:
-    """Who we are, different each time: the holder is recognised by these bytes."""
+    """A record of this process, different each time: the holder is recognised by these bytes."""
     record = {
         "host": socket.gethostname(),
         "pid": os.getpid(),

@@ -1,4 +1,4 @@
-"""Where versions are kept: a directory, or any place that fsspec reaches.
+"""A store of versions: a directory, or any URL that fsspec knows.
 
 A directory gets what a file system promises: files are synced, a version appears by one rename, the donefile grows by
 appending. Elsewhere a version's files are put in their place one by one, its manifest last, and the donefile is read
@@ -38,7 +38,7 @@ _KNOWN = ("file", "memory", "s3", "gs", "abfs", "hdfs", "webhdfs", "sftp", "http
 
 @dataclass(frozen=True)
 class Store:
-    """A place for versions. Names are relative to it, with `/`; they come from us or were checked."""
+    """A store. Names are relative to it, with `/`; they are our own or were checked."""
 
     url: str
     """As the user wrote it."""
@@ -82,18 +82,19 @@ class Store:
                 try:
                     self.system.pipe_file(self._path(name), content, mode="create")
                 except OSError:
-                    # It exists; perhaps it is ours, since a request whose answer was lost is sent again.
+                    # It exists, perhaps by our own request: one whose answer was lost is sent again.
                     if (found := self.find(name)) is None:
                         raise
                     return found == content
                 return True
+            # Without an exclusive create there is a gap between looking and writing (docs/publishing.md).
             if self.find(name) is not None:
                 return False
             self.system.pipe_file(self._path(name), content)
             return self.find(name) == content
 
     def delete(self, name: str) -> None:
-        """Delete an object. That it is gone already is fine."""
+        """Delete an object, if it exists."""
         with self.explained(name), suppress(FileNotFoundError):
             self.system.rm_file(self._path(name))
 
@@ -117,7 +118,7 @@ class Store:
                 yield piece
 
     def names(self, folder: str = "") -> list[str]:
-        """What lies directly in a folder, hidden things too; nothing if there is no such folder."""
+        """Names directly in a folder, hidden ones too; none if there is no such folder."""
         with self.explained(folder):
             self.system.invalidate_cache()
             path = self._path(folder)
@@ -126,7 +127,7 @@ class Store:
             return sorted(entry.rstrip("/").rpartition("/")[2] for entry in self.system.ls(path, detail=False))
 
     def remove(self, folder: str) -> None:
-        """A folder and all in it. That it is gone already is fine."""
+        """Remove a folder and everything in it, if it exists."""
         with self.explained(folder):
             if self.directory is not None:
                 shutil.rmtree(self.directory / folder, ignore_errors=True)
@@ -134,20 +135,20 @@ class Store:
                 self.system.rm(self._path(folder), recursive=True)
 
     def put(self, file: Path, name: str) -> None:
-        """Copy a local file to its place, where there is no rename."""
+        """Copy a local file into a store that has no rename."""
         with self.explained(name):
             self.system.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
             self.system.put_file(str(file), self._path(name))
 
     def write(self, name: str, content: bytes) -> None:
-        """A whole small file, where there is no appending."""
+        """Write a small file as a whole, in a store that cannot append."""
         with self.explained(name):
             self.system.makedirs(self.root, exist_ok=True)
             self.system.pipe_file(self._path(name), content)
 
     @contextmanager
     def locked(self, what: str, *, wait: float = LOCK_WAIT, say: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Alone with `what` of this store. Waits for others, and says so; a dead process holds nothing."""
+        """Hold the lock `what` of this store. Waits for its holder, and says so; a dead process holds nothing."""
         name = f".{what}.lock"
         give_up = time.monotonic() + wait
         told = False
@@ -160,7 +161,7 @@ class Store:
             if say is not None and not told:
                 say(f"waiting for {self._holder(name)}")
                 told = True
-            time.sleep(0.05 if self.directory is not None else 0.5)  # each look is a request
+            time.sleep(0.05 if self.directory is not None else 0.5)  # elsewhere each try is a request
         try:
             yield
         finally:
@@ -181,7 +182,7 @@ class Store:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        with suppress(OSError):  # who holds it is told to whoever waits, where there is room for it
+        with suppress(OSError):  # for the message of a process that waits; a full disk does not matter
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder_record(), 0)
         return lambda: os.close(descriptor)
@@ -194,7 +195,7 @@ class Store:
 
     @contextmanager
     def explained(self, name: str) -> Iterator[None]:
-        """Trouble with a file becomes a VersionError that names it."""
+        """Turn an error of the file system into a VersionError that names the file."""
         try:
             yield
         except FileNotFoundError as error:

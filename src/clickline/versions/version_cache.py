@@ -1,4 +1,4 @@
-"""Files of versions that lie in a store elsewhere, copied to this machine once for all processes that read them.
+"""Copies of the files of a remote store, made once for all processes of this machine that read them.
 
     <cache>/<store>/v0000000012/embedding.dict     a whole file; it gets this name when it is complete and checked
     <cache>/<store>.fetch                          locked by the process that downloads; the others wait for it
@@ -6,7 +6,7 @@
 
 Locks belong to the kernel, so a process that is killed holds none; what it left of a file is overwritten by the next
 download. A file is compared with its SHA-256 whenever it is opened, and is fetched again if it is damaged. Versions
-that nobody opens any more are removed when another one has been opened; what is mapped stays readable without its file.
+that are not used any more are removed when another one has been opened; what is mapped stays readable without its file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from clickline.errors import VersionError
 from clickline.files.atomic import replace_file
 from clickline.files.digests import file_sha256
 from clickline.files.leftovers import scratch_directory
-from clickline.versions.donefile import Entry, directory_of, manifest_of
+from clickline.versions.donefile import DonefileEntry, directory_of, manifest_of
 from clickline.versions.file_copy import fetch_checked
 from clickline.versions.manifest import LIMIT, Manifest, checked_manifest, read_manifest
 from clickline.versions.store import Store
@@ -36,20 +36,20 @@ DIRECTORY = "CLICKLINE_CACHE"
 SCRATCH = "clickline-versions-"
 """How temporary directories begin to which files are copied for one process."""
 FORGET_AFTER = 30 * 86400.0
-"""Seconds after which the files of a store are removed that nobody has opened."""
+"""Seconds after which the files of a store that was not opened are removed."""
 _PART = ".part"
 
 
 class VersionFiles(Protocol):
     """Files of a store's versions, on this machine and checked."""
 
-    def manifest(self, entry: Entry) -> Manifest: ...
+    def manifest(self, entry: DonefileEntry) -> Manifest: ...
 
     def path(self, manifest: Manifest, file: str) -> Path: ...
 
 
 class ScratchFiles:
-    """Of a directory, the files themselves; else copies that live as long as the `with` block."""
+    """The files of a directory themselves; of a remote store, copies that live as long as the `with` block."""
 
     def __init__(self, store: Store, scratch: Path) -> None:
         self._store, self._scratch = store, scratch
@@ -60,7 +60,7 @@ class ScratchFiles:
         with scratch_directory(SCRATCH) as scratch:
             yield cls(store, scratch)
 
-    def manifest(self, entry: Entry) -> Manifest:
+    def manifest(self, entry: DonefileEntry) -> Manifest:
         return read_manifest(self._store, entry)
 
     def path(self, manifest: Manifest, file: str) -> Path:
@@ -78,20 +78,20 @@ class VersionCache:
 
     @classmethod
     def of(cls, store: Store) -> VersionCache | None:
-        """None for a store whose files are at hand: a directory, or memory of this process."""
+        """None for a store that needs no copies: a directory, or memory of this process."""
         if store.directory is not None or store.url.startswith("memory:"):
             return None
         return cls(store, cache_directory())
 
     @contextmanager
     def opening(self, versions: Iterable[int]) -> Iterator[VersionFiles]:
-        """While this lasts nothing is removed. Afterwards, if all went well, versions that are not named are."""
+        """Hold the files of these versions. Afterwards, if all went well, those of other versions are removed."""
         with self._locked("use", fcntl.LOCK_SH):
             os.utime(self._root / f"{self._name}.use")
             yield self
         self._clean({directory_of(version) for version in versions})
 
-    def manifest(self, entry: Entry) -> Manifest:
+    def manifest(self, entry: DonefileEntry) -> Manifest:
         path = self.directory / manifest_of(entry.version)
         where = self._store.shown(manifest_of(entry.version))
         with suppress(OSError, VersionError):
@@ -113,9 +113,10 @@ class VersionCache:
         if _is_whole(path, facts.bytes, facts.sha256):
             return path
         with self._locked("fetch", fcntl.LOCK_EX):
+            # Another process may have fetched it while this one waited for the lock.
             if _is_whole(path, facts.bytes, facts.sha256):
                 return path
-            part = self.directory / _PART  # of the one who holds the lock; what a killed process left is overwritten
+            part = self.directory / _PART  # used under the lock only; what a killed process left is overwritten
             part.unlink(missing_ok=True)
             fetch_checked(self._store, name, part, size=facts.bytes, sha256=facts.sha256)
             with self._written(path):
@@ -124,7 +125,7 @@ class VersionCache:
             return path
 
     def _clean(self, needed: set[str]) -> None:
-        """Unless somebody is opening a version, who will clean up in turn."""
+        """Remove other versions, unless a process is opening one: it does so when it is done."""
         with suppress(BlockingIOError), self._locked("use", fcntl.LOCK_EX | fcntl.LOCK_NB):
             for folder in self.directory.glob("v*"):
                 if folder.name not in needed:
@@ -168,7 +169,7 @@ def cache_directory() -> Path:
 
 
 def _private(path: Path) -> Path:
-    """Make a directory that only this user can write: what lies there is served."""
+    """Make a directory that only this user can write to, since its files are served."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = path.stat()
@@ -182,7 +183,7 @@ def _private(path: Path) -> Path:
 
 
 def _forget(lock: Path) -> None:
-    """Remove the files of a store that nobody opens. Raises BlockingIOError if somebody does."""
+    """Remove the files of a store that was not opened for long. Raises BlockingIOError if it is open now."""
     descriptor = _lock_file(lock)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

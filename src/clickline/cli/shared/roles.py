@@ -24,7 +24,7 @@ RUNNERS = {
 
 def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
     """Be one process of a job, until it is done or told to stop. `options` are the role's own."""
-    from clickline.compat.paddle_environment.communicator_flags import Flags, older_flags
+    from clickline.compat.paddle_environment.communicator_flags import Flags, paddle_flags
     from clickline.config.loading.reader import read_draft
     from clickline.launch.environment import read_place
     from clickline.processes.child import launched, stopped_by_signals
@@ -37,7 +37,7 @@ def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
         set_up(role, place.rank)
         raise_open_file_limit()
         # A job that our launcher hands on has the flags in it, and --set on top of them.
-        flags = Flags([], {}) if launched() else older_flags()
+        flags = Flags([], {}) if launched() else paddle_flags()
         for line in flags.report().splitlines():
             log.warning(line)
         draft = read_draft(job, overrides=[*flags.overrides, *place.overrides, *overrides])

@@ -1,4 +1,4 @@
-"""The older stack's formats: SequenceFiles, donefiles, parameter files, transfer.conf and cube.conf.
+"""Cube's formats: SequenceFiles, donefiles, transfer.conf, cube.conf, and in http/ its HTTP interfaces.
 
-Each module reads one of them, and writes it where somebody else still reads it. docs/older-formats.md describes all.
+Each module reads one of them, and writes it where other programs still read it. docs/compatibility.md describes all.
 """

@@ -1,4 +1,4 @@
-"""What configuration files of the older stack have in common: reading them, and saying what is wrong in them."""
+"""Reading of Cube's configuration files, and messages about what is wrong in them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def read_conf(path: str | os.PathLike[str], *, limit: int) -> str:
         with Path(path).open("rb") as file:
             data = file.read(limit + 1)
     except OSError as error:
-        raise JobError(f"'{path}' cannot be read: {error.strerror}.") from None
+        raise JobError(f"'{path}' cannot be read: {error.strerror}") from None
     if len(data) > limit:
-        raise JobError(f"'{path}' is larger than {limit} bytes.")
+        raise JobError(f"'{path}' is larger than {limit} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise JobError(f"'{path}' is no text in UTF-8.") from None
+        raise JobError(f"'{path}' is not text in UTF-8") from None
 
 
 def explained(error: ValidationError, source: str, *, prefix: str) -> JobError:
@@ -35,4 +35,4 @@ def explained(error: ValidationError, source: str, *, prefix: str) -> JobError:
         else:
             expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
             said.append(f"{prefix}{key} must be {expected}, got {problem['input']!r:.60}")
-    return JobError(f"{source}: " + "; ".join(said) + ".")
+    return JobError(f"{source}: " + "; ".join(said))

@@ -1,8 +1,8 @@
 """SequenceFiles into dictionaries and back, and parameters into SequenceFiles. Bad input fails and leaves no file.
 
 A SequenceFile does not say what its values are: bytes of any size, fp32, or fp32 min, fp32 max and a byte per number.
-Whoever converts says so, and every value is checked against it. A key that is there twice is an error, since which of
-the two is right nobody can tell.
+The caller says so, and every value is checked against it. A key that is there twice is an error, since nothing tells
+which of the two is right.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ def to_dictionary(
         size = int(sizes[0]) if len(sizes) else _size(layout, 1)
         dim = size // 4 if layout == "fp32" else size - 8
         if dim < 1 or _size(layout, dim) != size:
-            raise DataError(f"'{source}' does not hold {layout}: the value of key {keys[0]} has {size} bytes.")
+            raise DataError(f"'{source}' does not hold {layout}: the value of key {keys[0]} has {size} bytes")
         if (other := np.flatnonzero(sizes != size)).size:
             place = int(other[0])
             raise DataError(
                 f"'{source}' must hold values of {size} bytes, as its first is, but that of key {keys[place]} has "
-                f"{sizes[place]}."
+                f"{sizes[place]}"
             )
         rows = values.reshape(-1, size)
     with aside(out) as temporary:
         try:
             return write_dictionary(temporary, keys, rows, dtype=DTYPES[layout], dim=dim, threads=threads)
         except ValueError as error:  # a key that comes twice
-            raise DataError(f"'{source}' makes no dictionary: {error}.") from None
+            raise DataError(f"'{source}' makes no dictionary: {error}") from None
 
 
 def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str], *, seed: int | None = None) -> int:
     """A SequenceFile of a dictionary's rows, in their order. Gives their number.
 
-    The older stack knows no deleted keys, so that a dictionary which has some cannot be written for it.
+    Cube has no deleted keys, so a dictionary with some cannot be written for it.
     """
     try:
         dictionary = Dictionary(source)
@@ -65,7 +65,7 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
     if dictionary.deleted:
         raise DataError(
             f"'{source}' has {dictionary.deleted} deleted keys, which a SequenceFile cannot say: merge it with what it "
-            "is a delta of, and write that."
+            "is a delta of, and write that"
         )
     keys = dictionary.keys()
     with writing(out, seed=seed) as writer:
@@ -82,7 +82,7 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
 def rows_to_sequence(
     rows: NDArray[np.float32], out: str | os.PathLike[str], *, layout: Layout = "fp32", seed: int | None = None
 ) -> int:
-    """A SequenceFile of a parameter's rows as the older seq_generator makes it: row i under key i, fp32 or 8 bits."""
+    """A SequenceFile of a parameter's rows as Cube's seq_generator makes it: row i under key i, fp32 or 8 bits."""
     with writing(out, seed=seed) as writer:
         for begin in range(0, len(rows), _BATCH):
             part = np.ascontiguousarray(rows[begin : begin + _BATCH], np.float32)

@@ -1,4 +1,4 @@
-"""The older donefiles: base.txt and patch.txt, one JSON object per line for each product, appended when it is there.
+"""Cube's donefiles: base.txt and patch.txt, one JSON object per line for each product, appended when it is there.
 
 A base's key is its id; a patch's key is the id of its base, and its own id is larger. Ids are numbers, also where they
 are written as strings. A last line that is not complete yet is left alone until it is; any other bad line is an error
@@ -10,10 +10,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import fsspec
 
@@ -80,14 +80,14 @@ def next_product(directory: str, *, current: Product | None, patches: bool = Tru
 def append(directory: str, kind: Kind, *, id: int, input: str, key: int | None = None) -> Product:
     """Announce a product: the last thing that its maker does. What a crash left of a line before is removed."""
     if kind == "patch" and key is None:
-        raise DataError("A patch needs a key: the id of its base.")
+        raise DataError("a patch needs a key: the id of its base")
     line = json.dumps({"id": str(id), "key": str(id if key is None else key), "input": input}, ensure_ascii=False)
     try:
         product = _product(line.encode(), kind, "")
     except ValueError as error:
-        raise DataError(f"No donefile can say this: {error}.") from None
+        raise DataError(f"no donefile can hold this: {error}") from None
     if is_web(directory):
-        raise DataError(f"A donefile cannot be written by HTTP: '{directory}'. Upload it, or write it where it is.")
+        raise DataError(f"a donefile cannot be written by HTTP: '{directory}'; upload it, or write it where it is")
     place, data = join(directory, f"{kind}.txt"), line.encode() + b"\n"
     if "://" in place:
         system, name = fsspec.core.url_to_fs(place)
@@ -133,7 +133,7 @@ def _product(line: bytes, kind: Kind, place: str) -> Product:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError:
-        raise ValueError("it is no JSON") from None
+        raise ValueError("it is not JSON") from None
     if not isinstance(fields, dict):
         raise ValueError("an object with id, key and input is expected")
     number, key = _number(fields, "id"), _number(fields, "key")
@@ -146,7 +146,7 @@ def _product(line: bytes, kind: Kind, place: str) -> Product:
     return Product(kind, number, key, beside(place, fields["input"]))
 
 
-def _number(fields: dict[str, Any], name: str) -> int:
+def _number(fields: Mapping[str, object], name: str) -> int:
     value = fields.get(name)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
         value = int(value)

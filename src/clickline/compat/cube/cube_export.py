@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,6 @@ class ExportedProduct:
     input: str
     rows: int
     deleted: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def export_version(
@@ -167,7 +164,7 @@ class _TableDirectory:
             sync_directory(aside)
             target = self._path / str(layer.version) / layer.kind
             target.parent.mkdir(exist_ok=True)
-            shutil.rmtree(target, ignore_errors=True)  # renamed by a process that was killed before it was announced
+            shutil.rmtree(target, ignore_errors=True)  # left by a process that was killed before it announced it
             aside.rename(target)
             sync_directory(target.parent)
             sync_directory(self._path)
@@ -177,7 +174,7 @@ class _TableDirectory:
 def _write_sequence(path: Path, file: _native.Dictionary) -> Iterator[int]:
     with writing(path, seed=0) as writer:
         for keys, values in _rows(file):
-            # The Cube has no rows of 16 bits.
+            # Cube has no rows of 16 bits: they are written as 32.
             wide = file.dtype == _FP16
             rows = _native.decode_rows(values, file.dtype, file.dim).view(np.uint8) if wide else values
             writer.append(keys, rows)

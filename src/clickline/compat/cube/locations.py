@@ -1,8 +1,8 @@
-"""Where the older stack keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
+"""Where Cube keeps its files: local directories, HTTP, FTP, and any other URL that fsspec knows.
 
-HTTP goes through httpx, which is there anyway and keeps its deadlines; everything else through fsspec. All reads are
+HTTP goes through httpx, which keeps deadlines; everything else through fsspec. All reads are
 bounded, by a limit per file and by the room on the disk, and stay at the host that was asked: neither a line of a
-donefile nor a redirect leads elsewhere. What is not there is told apart from what cannot be reached.
+donefile nor a redirect leads elsewhere. A missing file is told apart from an unreachable host.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _MOST_FILES = 100_000
 _LONGEST = 6 * 3600.0
 """Seconds for one file, however slowly it comes."""
 _SPARE = 64 << 20
-_AHEAD = 64 << 20
 """Bytes that a disk keeps free."""
+_AHEAD = 64 << 20
+"""Bytes that may come before the room on the disk is looked up again."""
 _MOST_REDIRECTS = 5
 
 
@@ -50,7 +51,7 @@ def read_bytes(place: str, *, limit: int) -> bytes | None:
             except (FileNotFoundError, NotADirectoryError):
                 return None
     if data is not None and len(data) > limit:
-        raise DataError(f"'{place}' is larger than {limit} bytes.")
+        raise DataError(f"'{place}' is larger than {limit} bytes")
     return data
 
 
@@ -58,9 +59,9 @@ def fetch_directory(place: str, into: Path, *, largest: int = LARGEST_FILE) -> l
     """Copies of all files of a directory, which has none below it; complete, or an error."""
     names = _web_names(place) if is_web(place) else _names(place)
     if not names:
-        raise DataError(f"There are no files in '{place}'.")
+        raise DataError(f"there are no files in '{place}'")
     if len(names) > _MOST_FILES:
-        raise DataError(f"There are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken.")
+        raise DataError(f"there are {len(names)} files in '{place}'; at most {_MOST_FILES} are taken")
     copies = []
     for name, source in names:
         with aside(into / name) as temporary, _reached(source):
@@ -81,12 +82,12 @@ def is_web(place: str) -> bool:
 
 
 def beside(address: str, path: str) -> str:
-    """A path that somebody on the other side named: on the host of the address, or on this machine if that is here.
+    """A path that a donefile names: on the host of the donefile's address, or on this machine if it lies here.
 
-    Raises ValueError if it leads elsewhere: who writes a donefile must not choose what this machine reads.
+    Raises ValueError if it leads elsewhere: the writer of a donefile must not choose what this machine reads.
     """
     if "://" not in address:
-        if "://" in path and address:  # none: somebody only asks whether a line is sound
+        if "://" in path and address:  # no address: a line is only checked
             raise ValueError(f"its input {path!r:.200} is a URL, but the donefile lies on this machine")
         return path
     own = urlsplit(address)
@@ -109,7 +110,7 @@ def _system(place: str) -> tuple[Any, str]:
     try:
         system, name = fsspec.core.url_to_fs(place, **options)
     except (ImportError, ValueError) as error:
-        raise DataError(f"Cannot read '{place}': {error}") from None
+        raise DataError(f"cannot read '{place}': {error}") from None
     return system, name
 
 
@@ -119,14 +120,14 @@ def _names(place: str) -> list[tuple[str, str]]:
         try:
             items = system.ls(inner, detail=True)
         except FileNotFoundError:
-            raise DataError(f"There is no directory '{place}'.") from None
+            raise DataError(f"there is no directory '{place}'") from None
     found = []
     for item in sorted(items, key=lambda item: str(item["name"])):
         name = str(item["name"]).rstrip("/").rpartition("/")[2]
         if name.startswith((".", "_")):
             continue
         if item["type"] == "directory":
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory.")
+            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
         found.append((name, join(place, name)))
     return found
 
@@ -137,7 +138,7 @@ def _web_names(place: str) -> list[tuple[str, str]]:
     with _reached(directory):
         answer = _web_bytes(directory, _LARGEST_LISTING)
     if answer is None:
-        raise DataError(f"There is no directory '{place}'.")
+        raise DataError(f"there is no directory '{place}'")
     links = _Links()
     links.feed(answer.decode("utf-8", "replace"))
     found = {}
@@ -147,14 +148,14 @@ def _web_names(place: str) -> list[tuple[str, str]]:
         if not url.startswith(directory) or not name or name.startswith((".", "_")) or "\0" in name:
             continue  # the directory above, or a link to somewhere else
         if "/" in name:
-            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory.")
+            raise DataError(f"'{place}' must hold files only, but '{name}' is a directory")
         found[name] = url
     return sorted(found.items())
 
 
 @contextmanager
 def _asked(url: str) -> Iterator[httpx.Response]:
-    """An answer that is no redirect any more. Redirects are followed on the same host only."""
+    """The answer behind all redirects, which are followed on the same host only."""
     with httpx.Client(timeout=_SECONDS) as client:
         request = client.build_request("GET", url)
         for _ in range(_MOST_REDIRECTS + 1):
@@ -164,6 +165,7 @@ def _asked(url: str) -> Iterator[httpx.Response]:
                     yield answer
                     return
                 before, request = request.url, answer.next_request
+            # From http to https the default port changes, which is not another host.
             same_port = before.port == request.url.port or (before.port, request.url.scheme) == (None, "https")
             if request.url.host != before.host or not same_port:
                 raise PeerError(f"'{url}' is redirected to another host, {request.url.host}: give that address instead")
@@ -190,12 +192,12 @@ class _Copy:
     def expect(self, size: int) -> None:
         """Raises DataError if so much is too much."""
         if size > self._largest:
-            raise DataError(f"'{self._source}' is larger than {self._largest} bytes, the most that is taken of a file.")
+            raise DataError(f"'{self._source}' is larger than {self._largest} bytes, the most that is taken of a file")
         room = shutil.disk_usage(self._target.parent).free - _SPARE
         if size - self._size > room:
             raise DataError(
                 f"'{self._source}': {size - self._size} bytes are to come, but there is room for {max(0, room)} in "
-                f"'{self._target.parent}'."
+                f"'{self._target.parent}'"
             )
         self._checked = size + min(_AHEAD, room // 2)
 
@@ -234,7 +236,7 @@ def _download(url: str, copy: _Copy) -> None:
             digest.update(piece)
         expected = answer.headers.get("x-checksum-sha256", digest.hexdigest())
     if expected != digest.hexdigest():
-        raise DataError(f"'{url}' came with other bytes than its checksum says.")
+        raise DataError(f"'{url}' came with other bytes than its checksum says")
 
 
 class _Links(HTMLParser):
@@ -249,11 +251,11 @@ class _Links(HTMLParser):
 
 @contextmanager
 def _reached(place: str) -> Iterator[None]:
-    """Trouble on the way becomes one kind of error that names the place."""
+    """Turn every error of a connection into a PeerError that names the place."""
     try:
         yield
     except httpx.InvalidURL as error:
-        raise DataError(f"'{place}' is no address: {error}.") from None
+        raise DataError(f"'{place}' is not an address: {error}") from None
     except (httpx.HTTPError, OSError, EOFError) as error:  # ftplib has EOFError for a connection that ends
         raise PeerError(f"'{place}' cannot be read: {type(error).__name__}: {error}") from None
     except Exception as error:

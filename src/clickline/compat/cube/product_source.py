@@ -1,8 +1,8 @@
-"""Older products as a source of versions: base.txt and patch.txt, directories of SequenceFiles.
+"""Cube's products as a source of versions: base.txt and patch.txt, directories of SequenceFiles.
 
-The version is the product's id. The older protocol has no checksums, so a product is known by its line alone, and what
-is in its files is only looked through while it is read. A dictionary has one table, which bears the dictionary's name.
-An empty value is a row that is missing, as it is to Paddle Serving: in a patch, one that the base has and is no more.
+The version is the product's id. Cube's protocol has no checksums, so a product is known by its line alone, and its
+files are only checked while they are read. A dictionary has one table, which has the dictionary's name. An empty value
+is a missing row, as it is to Paddle Serving: in a patch, a row of the base that is deleted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from clickline.compat.cube import cube_donefiles
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.locations import fetch_directory, is_web, join, read_bytes
 from clickline.compat.cube.sequence_files import read_all
-from clickline.cube.transfer.builder import RowFile, Rows
-from clickline.cube.transfer.version_source import PublishedSource, Source, Step
+from clickline.cube.builder.builder import RowFile, VersionInput
+from clickline.cube.builder.version_source import ChainLink, PublishedSource, VersionSource
 from clickline.errors import DataError, VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE
@@ -30,18 +30,18 @@ from clickline.versions.store import open_store
 _FILES = ("base.txt", "patch.txt")
 
 
-class OlderSource:
-    """Follows the older donefiles of a directory, local or not."""
+class ProductSource:
+    """Follows Cube's donefiles in a directory, local or not."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
         self._row_bytes: dict[int, int] = {}
-        """Of bases that were read; 0 if their values differ in size."""
+        """Bytes of a row, by base that was read; 0 if its values differ in size."""
 
     def stamp(self) -> Hashable:
         return stamp_of(self._address, _FILES)
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         try:
             bases = cube_donefiles.read(self._address, "base")
             patches = [] if self._bases_only else cube_donefiles.read(self._address, "patch")
@@ -50,84 +50,84 @@ class OlderSource:
         found = chain_of(bases, patches)
         if version is None:
             return found
-        numbers = [step.version for step in found]
+        numbers = [link.version for link in found]
         if version not in numbers:
             listed = ", ".join(map(str, numbers)) or "none"
             raise VersionError(f"{self._address}: no version {version} of the last base; there are: {listed}")
         return found[: numbers.index(version) + 1]
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
-        folder = scratch / step.id
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
+        folder = scratch / str(link.version)
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            fetch_directory(step.input, folder / "input")
+            fetch_directory(link.input, folder / "input")
             keys, offsets, content = _last_of_each(*read_all(folder / "input"))
             keys, offsets, content, empty = _without_empty(keys, offsets, content)
             path = folder / f"{self._table}.dict"
             sizes = np.diff(offsets)
-            if not len(keys):  # it only deletes, or is empty: what it lies on says what its rows would be
-                width = self._width_of_base(step, scratch=scratch)
+            if not len(keys):  # it only deletes, or is empty: its rows would be as wide as those of its base
+                width = self._width_of_base(link, scratch=scratch)
             else:
                 width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
-            if step.parent is None:
-                self._row_bytes = {step.version: width}
+            if link.parent is None:
+                self._row_bytes = {link.version: width}
             values = content.reshape(len(keys), width) if width else (offsets, content)
-            deleted = None if step.parent is None else empty
+            deleted = None if link.parent is None else empty
             _native.write_dictionary(str(path), keys, values, dtype=0, dim=0, deleted=deleted)
         except (DataError, ValueError, RuntimeError) as error:
-            raise VersionError(f"{step.input}: {error}") from None
+            raise VersionError(f"{link.input}: {error}") from None
         file = RowFile(path, path.stat().st_size, file_sha256(path))
-        return Rows(step.version, step.parent, step.base, step.digest, {self._table: [file]})
+        return VersionInput(link.version, link.parent, link.base, link.digest, {self._table: [file]})
 
-    def _width_of_base(self, step: Step, *, scratch: Path) -> int:
-        """Bytes of a row of the base. Read again after a restart, for what a patch without rows cannot tell."""
-        if step.parent is None:
+    def _width_of_base(self, link: ChainLink, *, scratch: Path) -> int:
+        """Bytes of a row of the base, which a patch without rows does not show. Read again after a restart."""
+        if link.parent is None:
             return 0
-        if step.base not in self._row_bytes:
-            base = next(one for one in self.chain() if one.version == step.base)
+        if link.base not in self._row_bytes:
+            base = next(one for one in self.chain() if one.version == link.base)
             self.rows(base, scratch=scratch / "base")
             shutil.rmtree(scratch / "base", ignore_errors=True)
-        return self._row_bytes[step.base]
+        return self._row_bytes[link.base]
 
 
-class EitherSource:
-    """Whichever kind of donefile is there; ours, if both are."""
+class DonefileSource:
+    """Follows the kind of donefile that is there, ours or Cube's; ours, if both are."""
 
     def __init__(self, address: str, *, table: str, bases_only: bool = False) -> None:
         self._address, self._table, self._bases_only = address, table, bases_only
-        self._found: Source | None = None
+        self._found: VersionSource | None = None
 
     def stamp(self) -> Hashable:
         return stamp_of(self._address, (DONEFILE, *_FILES))
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         found = self._source()
         return [] if found is None else found.chain(version)
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         found = self._source()
         if found is None:
             raise VersionError(f"{self._address}: the donefile is gone")
-        return found.rows(step, scratch=scratch)
+        return found.rows(link, scratch=scratch)
 
-    def _source(self) -> Source | None:
+    def _source(self) -> VersionSource | None:
         if self._found is None:
             if read_bytes(join(self._address, DONEFILE), limit=1 << 26) is not None:
                 self._found = PublishedSource(open_store(self._address), bases_only=self._bases_only)
             elif any(read_bytes(join(self._address, name), limit=1 << 26) is not None for name in _FILES):
-                self._found = OlderSource(self._address, table=self._table, bases_only=self._bases_only)
+                self._found = ProductSource(self._address, table=self._table, bases_only=self._bases_only)
         return self._found
 
 
-def chain_of(bases: list[Product], patches: list[Product]) -> list[Step]:
+def chain_of(bases: list[Product], patches: list[Product]) -> list[ChainLink]:
     """The last base and its patches in order: each is a delta on the one before."""
     if not bases:
         return []
     base = bases[-1]
-    found = [_step(base, parent=None)]
+    found = [_link(base, parent=None)]
     for patch in patches:
         if patch.key == base.id and patch.id > found[-1].version:
-            found.append(_step(patch, parent=found[-1].version))
+            found.append(_link(patch, parent=found[-1].version))
     return found
 
 
@@ -146,14 +146,12 @@ def stamp_of(address: str, names: tuple[str, ...]) -> Hashable:
     return tuple(found)
 
 
-def _step(product: Product, *, parent: int | None) -> Step:
+def _link(product: Product, *, parent: int | None) -> ChainLink:
     line = f"{product.kind} {product.id} {product.key} {product.input}"
-    return Step(
+    return ChainLink(
         version=product.id,
         parent=parent,
         base=product.key,
-        id=str(product.id),
-        key=str(product.key),
         input=product.input,
         digest=hashlib.sha256(line.encode()).hexdigest(),
     )
@@ -162,7 +160,8 @@ def _step(product: Product, *, parent: int | None) -> Step:
 def _last_of_each(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8]]:
-    """A key that comes again has its last value, as when the older builder filled its index."""
+    """A key that comes again has its last value, as when Cube's builder fills its index."""
+    # np.unique gives the first place of each key; in reverse order that is the last one.
     _, first_from_behind = np.unique(keys[::-1], return_index=True)
     if len(first_from_behind) == len(keys):
         return keys, offsets, content
@@ -176,6 +175,6 @@ def _last_of_each(
 def _without_empty(
     keys: NDArray[np.uint64], offsets: NDArray[np.uint64], content: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64]]:
-    """The rows that have a value, and the keys of those that have none."""
+    """Rows with a value, and the keys of those without."""
     empty = np.diff(offsets) == 0
     return keys[~empty], np.concatenate([offsets[:-1][~empty], offsets[-1:]]), content, keys[empty]

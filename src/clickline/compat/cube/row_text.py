@@ -1,7 +1,7 @@
 """Rows as text, one `KEY:VALUE` a line, to and from SequenceFiles; and a dump of values in hexadecimal.
 
-KEY is a decimal number below 2^64. What VALUE means is said by whoever converts: `text` is the bytes themselves, as
-the older kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
+KEY is a decimal number below 2^64. The caller says what VALUE is: `text` is the bytes themselves, as Cube's
+kv_to_seqfile has them; `fp32` is numbers with spaces or commas between; `hex` is any bytes.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def to_text(source: str | os.PathLike[str], *, values: Values = "text") -> Itera
         try:
             yield b"%d:%s\n" % (key, shown(value))
         except ValueError as error:
-            raise DataError(f"The value of key {key} in '{source}' cannot be written as {values}: {error}.") from None
+            raise DataError(f"the value of key {key} in '{source}' cannot be written as {values}: {error}") from None
 
 
 def dump(source: str | os.PathLike[str], *, most: int | None = None) -> Iterator[str]:
-    """Lines as the older seq_reader prints them: `key: K , value: HEX`."""
+    """Lines as Cube's seq_reader prints them: `key: K , value: HEX`."""
     for key, value in islice(rows_of(source), most):
         yield f"key: {key} , value: {value.hex()}"
 
@@ -72,7 +72,7 @@ def _rows(source: str | os.PathLike[str], values: Values) -> Iterator[tuple[int,
                 raise ValueError(f"the key must be a decimal number below 2^64, got '{_short(key)}'")
             yield int(key), parsed(value)
         except ValueError as error:
-            raise DataError(f"'{source}', line {number}: {error}.") from None
+            raise DataError(f"'{source}', line {number}: {error}") from None
 
 
 def _lines(source: str | os.PathLike[str]) -> Iterator[bytes]:
@@ -80,10 +80,10 @@ def _lines(source: str | os.PathLike[str]) -> Iterator[bytes]:
         with open(source, "rb") as file:  # noqa: PTH123  (any path-like)
             while line := file.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE:
-                    raise DataError(f"'{source}' has a line of more than {_LONGEST_LINE} bytes.")
+                    raise DataError(f"'{source}' has a line of more than {_LONGEST_LINE} bytes")
                 yield line.removesuffix(b"\n")
     except OSError as error:
-        raise DataError(f"'{source}' cannot be read: {error.strerror}.") from None
+        raise DataError(f"'{source}' cannot be read: {error.strerror}") from None
 
 
 def _numbers(value: bytes) -> bytes:
@@ -100,7 +100,7 @@ def _number(word: str) -> float:
     try:
         return float(word)
     except ValueError:
-        raise ValueError(f"'{_short(word.encode())}' is no number") from None
+        raise ValueError(f"'{_short(word.encode())}' is not a number") from None
 
 
 def _bytes(value: bytes) -> bytes:
@@ -117,7 +117,7 @@ def _as_line(value: bytes) -> bytes:
 
 def _as_numbers(value: bytes) -> bytes:
     if len(value) % 4:
-        raise ValueError(f"{len(value)} bytes are no whole number of fp32")
+        raise ValueError(f"{len(value)} bytes are not a whole number of fp32")
     return b" ".join(str(number).encode() for number in np.frombuffer(value, "<f4"))
 
 

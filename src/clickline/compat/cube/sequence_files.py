@@ -1,6 +1,6 @@
 """SequenceFiles of rows: read in chunks, written aside and renamed, so that half of one never has the name of a whole.
 
-The native reader and writer do the work; docs/older-formats.md has the bytes.
+The native reader and writer do the work; docs/compatibility.md has the bytes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def sequence_files(path: str | os.PathLike[str]) -> list[Path]:
     found = sorted(item for item in place.iterdir() if not item.name.startswith((".", "_")))
     for item in found:
         if item.is_dir():
-            raise DataError(f"'{place}' must hold SequenceFiles only, but '{item.name}' is a directory.")
+            raise DataError(f"'{place}' must hold SequenceFiles only, but '{item.name}' is a directory")
     if not found:
-        raise DataError(f"There is no SequenceFile in '{place}'.")
+        raise DataError(f"there is no SequenceFile in '{place}'")
     return found
 
 
@@ -78,14 +78,14 @@ def aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"The directory of '{target}' cannot be made: {error.strerror}.") from None
+        raise DataError(f"the directory of '{target}' cannot be made: {error.strerror}") from None
     temporary = target.parent / f".writing-{secrets.token_hex(8)}"
     try:
         yield temporary
         try:
             temporary.replace(target)
         except OSError as error:
-            raise DataError(f"'{target}' cannot be put in place: {error.strerror}.") from None
+            raise DataError(f"'{target}' cannot be put in place: {error.strerror}") from None
         sync_directory(target.parent)
     finally:
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""transfer.conf of the older cube-transfer: what it delivers, from where, to which agents and servers.
+"""transfer.conf of Cube's transfer: what it delivers, from where, to which agents and servers.
 
 Sections in brackets, `key: value` or `key=value`. A comment is a line that begins with `#`, or what follows ` #` or
 ` //` on a line. All keys are required, as they always were; what is wrong is said for all of them at once.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from clickline.compat.cube.conf_files import explained, read_conf
+from clickline.config.loading.reader import checked_settings
+from clickline.cube.transfer.transfer_settings import TransferSettings, read_transfer_yaml
 from clickline.errors import JobError
 
 _LONGEST = 1 << 20
@@ -22,7 +25,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class Transfer(BaseModel):
+class ConfTransfer(BaseModel):
     """The section [default]."""
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +43,7 @@ class Transfer(BaseModel):
     transfer_address: Text
 
 
-class Instance(BaseModel):
+class ConfInstance(BaseModel):
     """One replica of one shard: its agent, and the server that the agent drives."""
 
     model_config = ConfigDict(frozen=True)
@@ -57,9 +60,14 @@ class TransferConf(BaseModel):
     """The whole file."""
 
     model_config = ConfigDict(frozen=True)
-    default: Transfer
-    instances: list[Instance]
+    default: ConfTransfer
+    instances: list[ConfInstance]
     """By shard, then by copy."""
+
+
+def read_transfer(path: Path) -> TransferSettings:
+    """Transfer's settings: a file whose name ends in .conf is Cube's, any other is YAML. Raises JobError."""
+    return _settings_of(path) if path.suffix == ".conf" else read_transfer_yaml(path)
 
 
 def read_transfer_conf(path: str | os.PathLike[str]) -> TransferConf:
@@ -69,9 +77,9 @@ def read_transfer_conf(path: str | os.PathLike[str]) -> TransferConf:
 def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> TransferConf:
     sections = _sections(text, source)
     if "default" not in sections:
-        raise JobError(f"{source}: the section [default] is missing.")
+        raise JobError(f"{source}: the section [default] is missing")
     try:
-        default = Transfer.model_validate(sections["default"])
+        default = ConfTransfer.model_validate(sections["default"])
     except ValidationError as error:
         raise explained(error, source, prefix="[default] ") from None
     places = sections.get("cube_agent", {})
@@ -82,19 +90,19 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
         said = f"there are {default.shard_num} shards × {default.copy_num} copies" if _PLACE.fullmatch(name) else ""
         problems.append(f"[cube_agent] {name} is not known{': ' + said if said else ''}")
     if problems:
-        raise JobError(f"{source}: " + "; ".join(problems) + ".")
+        raise JobError(f"{source}: " + "; ".join(problems))
     return TransferConf(default=default, instances=[_instance(places, *each, source) for each in known])
 
 
-def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Instance:
+def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> ConfInstance:
     agent, cube = f"agent{shard}_{copy}", f"cube{shard}_{copy}"
     agent_host, agent_port = _host_and_port(places[agent], agent, places[agent], "IP:PORT", source)
     address, _, path = places[cube].partition("/")
     expected = "IP:PORT:/DEPLOY/PATH"
     if not address.endswith(":") or not path:
-        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'.")
+        raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{places[cube]}'")
     cube_host, cube_port = _host_and_port(address[:-1], cube, places[cube], expected, source)
-    return Instance(
+    return ConfInstance(
         shard=shard,
         copy_number=copy,
         agent_host=agent_host,
@@ -108,7 +116,7 @@ def _instance(places: dict[str, str], shard: int, copy: int, source: str) -> Ins
 def _host_and_port(text: str, name: str, value: str, expected: str, source: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'.")
+        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'")
     return host.strip("[]"), int(port)
 
 
@@ -122,15 +130,46 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
         if line.startswith("["):
             name = line.strip("[]").strip()
             if not line.endswith("]") or not name or name in sections:
-                raise JobError(f"{source}, line {number}: '{line:.60}' is no new section such as [default].")
+                raise JobError(f"{source}, line {number}: '{line:.60}' is not a new section such as [default]")
             inside = sections[name] = {}
             continue
         split = re.search(r"[:=]", line)
         key, value = (line[: split.start()].strip(), line[split.end() :].strip()) if split else ("", "")
         if not key:
-            raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'.")
+            raise JobError(f"{source}, line {number}: 'key: value' is expected, got '{line:.60}'")
         if inside is None or key in inside:
             said = "comes before the first section" if inside is None else "is there twice"
-            raise JobError(f"{source}, line {number}: {key:.60} {said}.")
+            raise JobError(f"{source}, line {number}: {key:.60} {said}")
         inside[key] = value
     return sections
+
+
+def _settings_of(path: Path) -> TransferSettings:
+    conf = read_transfer_conf(path)
+    default = conf.default
+    shards: list[list[dict[str, str]]] = [[] for _ in range(default.shard_num)]
+    for instance in conf.instances:
+        agent, cube = _in_brackets(instance.agent_host), _in_brackets(instance.cube_host)
+        shards[instance.shard].append(
+            {
+                "agent": f"http://{agent}:{instance.agent_port}",
+                "cube": f"tcp:{cube}:{instance.cube_port}",
+                "deploy_path": instance.deploy_path,
+            }
+        )
+    values = {
+        "dict_name": default.dict_name,
+        "donefile_address": default.donefile_address,
+        "output_address": default.output_address,
+        "tmp_address": default.tmp_address,
+        "transfer_address": default.transfer_address,
+        "wget_port": default.wget_port,
+        "mode": default.mode,
+        "shards": shards,
+    }
+    return checked_settings(values, TransferSettings, source=str(path))
+
+
+def _in_brackets(host: str) -> str:
+    """A host as it stands before a port."""
+    return f"[{host}]" if ":" in host else host

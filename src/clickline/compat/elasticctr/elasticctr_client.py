@@ -1,7 +1,8 @@
-"""ElasticCTRAPI: the older system's Python client, for programs that were written for it.
+"""ElasticCTRAPI: ElasticCTR's Python client, for programs that were written for it.
 
-It speaks the older HTTP form, /ElasticCTRPredictionService/inference. As the older did, it fills slots that an instance
-does not have with [0]. New programs use clickline.Client, which sends raw values and says which version answered.
+It speaks ElasticCTR's HTTP form, /ElasticCTRPredictionService/inference. As ElasticCTR's client does, it fills slots
+that an instance does not have with [0]. New programs use clickline.Client, which sends raw values and reports which
+version answered.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import msgspec
 
 from clickline.client.client import Client
 
 _PATH = "/ElasticCTRPredictionService/inference"
-Instance = dict[str, list[int]]
-"""Feasigns by slot."""
+Feasigns = dict[str, list[int]]
+"""The feasigns of one instance, by slot."""
+
+
+class InferenceAnswer(TypedDict, total=False):
+    """ElasticCTR's answer: for each instance {"prob0", "prob1"}, or what is wrong."""
+
+    predictions: list[dict[str, float]]
+    err_code: int
+    err_msg: str
 
 
 class ElasticCTRAPI:
@@ -27,25 +36,25 @@ class ElasticCTRAPI:
         host = f"[{ip}]" if ":" in ip else ip
         self._client = Client(f"http://{host}:{port}", token=token, timeout=timeout)
         self._slots: list[str] = []
-        self._instances: list[Instance] = []
+        self._instances: list[Feasigns] = []
 
     def read_slots_conf(self, slots_conf_file: str | Path) -> int:
         """Which slots there are: a file with one on each line. 0, or -1 if it cannot be read."""
         try:
             lines = Path(slots_conf_file).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            print(f"{slots_conf_file}: {error}", file=sys.stderr)  # the older told of it so, and programs test for -1
+            print(f"{slots_conf_file}: {error}", file=sys.stderr)  # as ElasticCTR's client does; programs test for -1
             return -1
         self._slots = [line.strip() for line in lines if line.strip()]
         return 0
 
-    def add_instance(self) -> Instance:
+    def add_instance(self) -> Feasigns:
         """A new instance, to be filled by `add_slot`."""
-        instance: Instance = {}
+        instance: Feasigns = {}
         self._instances.append(instance)
         return instance
 
-    def add_slot(self, instance: Instance, slot_name: str | int, feasigns: Sequence[int]) -> int:
+    def add_slot(self, instance: Feasigns, slot_name: str | int, feasigns: Sequence[int]) -> int:
         """0, or -1 for a slot that the conf does not list."""
         name = str(slot_name)
         if self._slots and name not in self._slots:
@@ -55,17 +64,17 @@ class ElasticCTRAPI:
         instance.setdefault(name, []).extend(int(feasign) for feasign in feasigns)
         return 0
 
-    def inference(self) -> dict[str, Any]:
-        """What the server says: predictions [{prob0, prob1}], err_code, err_msg. Instances stay until `clear`."""
-        said: dict[str, Any] = self._client.post(_PATH, self._body())
-        return said
+    def inference(self) -> InferenceAnswer:
+        """The server's answer. Instances stay until `clear`."""
+        answer: InferenceAnswer = self._client.post(_PATH, self._body())
+        return answer
 
     def clear(self) -> None:
         """Forget the instances; what slots there are stays known."""
         self._instances = []
 
     def close(self) -> None:
-        """Close the connection; the older had no such call, and nothing breaks without it."""
+        """Close the connection; ElasticCTR's client has no such call, and nothing breaks without it."""
         self._client.close()
 
     def _body(self) -> bytes:

@@ -1,6 +1,6 @@
-"""Flags of the older communicator: those that mean something here become overrides, the others are reported as dead.
+"""Flags of PaddlePaddle's communicator: some become overrides of the job, the others are reported as dead.
 
-They are weaker than --set and stronger than the job file: who exports them means this run.
+They are weaker than --set and stronger than the job file: a flag that is exported is meant for this run.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ LIVE = {
 """The key of the job that each sets."""
 MILLISECONDS = {"FLAGS_rpc_deadline"}
 DEAD = {
-    "FLAGS_communicator_max_send_grad_num_before_recv": "the older stack never read it either, but …min_send…",
-    "FLAGS_communicator_fake_rpc": "was never read by the older stack either",
+    "FLAGS_communicator_max_send_grad_num_before_recv": "PaddlePaddle never read it either, but …min_send…",
+    "FLAGS_communicator_fake_rpc": "was never read by PaddlePaddle either",
     "FLAGS_communicator_thread_pool_size": "each request has its own connection and thread",
     "FLAGS_communicator_independent_recv_thread": "rows are always pulled ahead; cluster.agree.prefetch says how far",
     "FLAGS_communicator_send_wait_times": "a sender waits for gradients, not for a count of rounds",
@@ -63,7 +63,7 @@ class Flags:
         return f"{', '.join(names)}: sets {notice.key}, which {notice.message}"
 
 
-def older_flags(environ: Mapping[str, str] | None = None) -> Flags:
+def paddle_flags(environ: Mapping[str, str] | None = None) -> Flags:
     """What the flags in the environment come to."""
     env = os.environ if environ is None else environ
     overrides, keys = [], {}
@@ -82,5 +82,5 @@ def _value(name: str, text: str) -> str:
     try:
         number = int(text)
     except ValueError:
-        raise JobError(f"{name}: '{text}' must be a whole number.") from None
+        raise JobError(f"{name}: '{text}' must be a whole number") from None
     return f"{number / 1000:g}" if name in MILLISECONDS else str(number)

@@ -1,4 +1,4 @@
-"""Which process of its role this is, and how many trainers there are: older stacks said it in many ways."""
+"""Rank of this process and number of trainers, from the variables that PaddlePaddle's launchers set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clickline.net.addresses import address_of, tcp
 
 
 def trainers_of(env: Mapping[str, str]) -> int:
-    """How many the job starts with; 0 where nothing says."""
+    """The number of trainers that the job starts with; 0 if no variable says."""
     if (number := first_number(env, "CLICKLINE_TRAINERS", "PADDLE_TRAINERS_NUM")) is not None:
         return number
     for name in ("PADDLE_TRAINER_ENDPOINTS", "PADDLE_TRAINERS", "PADDLE_TRAINER_IPS"):
@@ -20,14 +20,14 @@ def trainers_of(env: Mapping[str, str]) -> int:
 
 
 def rank_of(role: str, env: Mapping[str, str], *, pservers: list[str], port: int | None) -> int:
-    """From 0. Raises JobError where nothing says it, and there is more than one."""
+    """The rank of this process, from 0. Raises JobError if no variable says it and there are several processes."""
     # PADDLE_PSERVER_ID before the address: where ports count up from PADDLE_PORT, the address is another's.
     if role == "pserver":
         rank = first_number(env, "CLICKLINE_RANK", "PADDLE_PSERVER_ID")
         rank = _own_entry(env, pservers, port) if rank is None else rank
         rank = number_of(env, "PADDLE_TRAINER_ID") if rank is None else rank
         if rank is not None and rank >= len(pservers):
-            raise JobError(f"This is pserver {rank}, but only {len(pservers)} are named; ranks begin with 0.")
+            raise JobError(f"this is pserver {rank}, but only {len(pservers)} are named; ranks begin with 0")
         alone = len(pservers) == 1
         hint = "CLICKLINE_RANK, or POD_IP and PADDLE_PORT such that they are among the servers' addresses"
     else:
@@ -39,7 +39,7 @@ def rank_of(role: str, env: Mapping[str, str], *, pservers: list[str], port: int
         return rank
     if alone:
         return 0
-    raise JobError(f"Nothing says which {role} this is: set {hint}.")
+    raise JobError(f"nothing says which {role} this is: set {hint}")
 
 
 def _own_entry(env: Mapping[str, str], pservers: list[str], port: int | None) -> int | None:
@@ -48,6 +48,7 @@ def _own_entry(env: Mapping[str, str], pservers: list[str], port: int | None) ->
         candidates.append(tcp(host, port, source="PADDLE_PORT"))
     if text := env.get("PADDLE_CURRENT_ENDPOINT", ""):
         candidates.append(address_of(text, source="PADDLE_CURRENT_ENDPOINT"))
+    # The whole address first; the host alone only counts if no other server has it.
     for candidate in candidates:
         if candidate in pservers:
             return pservers.index(candidate)
@@ -65,20 +66,20 @@ def _own_endpoint(env: Mapping[str, str]) -> int | None:
 
 
 def own_host(env: Mapping[str, str]) -> str:
-    """The host that others know us by; empty where nothing says."""
+    """The host that others know this process by; empty if no variable says."""
     return env.get("POD_IP", "") or env.get("PADDLE_CURRENT_IP", "")
 
 
 def number_of(env: Mapping[str, str], name: str) -> int | None:
-    """The number that a variable holds; None where it is not set."""
+    """The number that a variable holds; None if it is not set."""
     text = env.get(name, "").strip()
     if not text:
         return None
     if not text.isdigit():
-        raise JobError(f"{name}: '{text}' must be a whole number.")
+        raise JobError(f"{name}: '{text}' must be a whole number")
     return int(text)
 
 
 def first_number(env: Mapping[str, str], *names: str) -> int | None:
-    """That of the first variable that is set."""
+    """The number of the first variable that is set."""
     return next((number for name in names if (number := number_of(env, name)) is not None), None)

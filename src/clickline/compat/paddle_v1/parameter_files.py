@@ -1,4 +1,4 @@
-"""Parameter files of the older trainers: v1 files and pass directories, and LoDTensor files. Read only, by mapping.
+"""PaddlePaddle's parameter files: v1 files and pass directories, and LoDTensor files. Read only, by mapping.
 
 Sizes are checked against the file before anything is allocated in proportion to them.
 """
@@ -34,12 +34,12 @@ def read_v1(path: str | os.PathLike[str]) -> Floats:
     with _opened(path) as file:
         head = file.read(_V1_HEADER.size)
         if len(head) < _V1_HEADER.size:
-            raise DataError(f"'{path}' is no v1 parameter file: {len(head)} bytes are less than its header's 16.")
+            raise DataError(f"'{path}' is not a v1 parameter file: {len(head)} bytes are less than its header's 16")
         version, width, count = _V1_HEADER.unpack(head)
         if version != 0 or width != 4:
             raise DataError(
-                f"'{path}' is no v1 parameter file: version 0 and values of 4 bytes are expected, got version "
-                f"{version} and {width}."
+                f"'{path}' is not a v1 parameter file: version 0 and values of 4 bytes are expected, got version "
+                f"{version} and {width}"
             )
         return _mapped(path, file, offset=_V1_HEADER.size, shape=(count,))
 
@@ -48,7 +48,7 @@ def read_v1_pass(directory: str | os.PathLike[str]) -> dict[str, Floats]:
     """All parameters of a pass directory by name. One without its `done` was never finished."""
     place = Path(directory)
     if not (place / "done").is_file():
-        raise DataError(f"'{place}' has no file 'done': it is no pass directory, or was not written to its end.")
+        raise DataError(f"'{place}' has no file 'done': it is not a pass directory, or was not written to its end")
     names = sorted(item.name for item in place.iterdir() if item.is_file() and item.name not in _NO_PARAMETERS)
     return {name: read_v1(place / name) for name in names if not name.startswith(".")}
 
@@ -57,18 +57,18 @@ def last_v1_pass(output: str | os.PathLike[str]) -> Path:
     """The latest complete pass of a v1 output directory."""
     place = Path(output)
     if not place.is_dir():
-        raise DataError(f"There is no directory '{place}'.")
+        raise DataError(f"there is no directory '{place}'")
     passes = [(int(match[1]), item) for item in place.iterdir() if (match := _PASS.fullmatch(item.name))]
     complete = [found for found in passes if (found[1] / "done").is_file()]
     if not complete:
-        raise DataError(f"'{place}' has no complete pass: a directory pass-NNNNN with a file 'done' in it.")
+        raise DataError(f"'{place}' has no complete pass: a directory pass-NNNNN with a file 'done' in it")
     return max(complete)[1]
 
 
 def as_rows(numbers: Floats, dim: int, *, source: str) -> Floats:
     """A v1 parameter as rows of a table: row i belongs to key i."""
     if dim < 1 or numbers.size % dim:
-        raise DataError(f"'{source}' has {numbers.size} numbers, which are no rows of {dim}.")
+        raise DataError(f"'{source}' has {numbers.size} numbers, which do not make rows of {dim}")
     return numbers.reshape(-1, dim)
 
 
@@ -79,16 +79,16 @@ def read_lod_tensor(path: str | os.PathLike[str]) -> Floats:
         _expect(path, "the version of the LoDTensor", _number(path, file, "<I"), 0)
         levels = _number(path, file, "<Q")
         if levels > _MOST_LEVELS:
-            raise DataError(f"'{path}' is no LoDTensor file: {levels} levels of detail are more than {_MOST_LEVELS}.")
+            raise DataError(f"'{path}' is not a LoDTensor file: {levels} levels of detail are more than {_MOST_LEVELS}")
         for _ in range(levels):
             length = _number(path, file, "<Q")
             if length > size - file.tell():
-                raise DataError(f"'{path}' is cut or no LoDTensor file: a level of {length} bytes is not in it.")
+                raise DataError(f"'{path}' is cut short, or not a LoDTensor file: it lacks a level of {length} bytes")
             file.seek(length, os.SEEK_CUR)
         _expect(path, "the version of the tensor", _number(path, file, "<I"), 0)
         length = _number(path, file, "<i")
         if not 0 <= length <= _LARGEST_DESCRIPTION:
-            raise DataError(f"'{path}' is no LoDTensor file: its description cannot have {length} bytes.")
+            raise DataError(f"'{path}' is not a LoDTensor file: its description cannot have {length} bytes")
         shape = _shape(path, file.read(length), length)
         return _mapped(path, file, offset=file.tell(), shape=shape)
 
@@ -97,30 +97,30 @@ def read_lod_rows(path: str | os.PathLike[str]) -> Floats:
     """A LoDTensor that is a table: two dimensions, row i belongs to key i."""
     tensor = read_lod_tensor(path)
     if tensor.ndim != 2:
-        raise DataError(f"'{path}' must have 2 dimensions to be a table, got {tensor.ndim}: {list(tensor.shape)}.")
+        raise DataError(f"'{path}' must have 2 dimensions to be a table, got {tensor.ndim}: {list(tensor.shape)}")
     return tensor
 
 
 def _opened(path: str | os.PathLike[str]) -> BinaryIO:
     try:
         if not Path(path).is_file():  # a named pipe would wait for a writer
-            raise DataError(f"'{path}' is no file.")
+            raise DataError(f"'{path}' is not a file")
         return Path(path).open("rb")
     except OSError as error:
-        raise DataError(f"'{path}' cannot be read: {error.strerror}.") from None
+        raise DataError(f"'{path}' cannot be read: {error.strerror}") from None
 
 
 def _number(path: str | os.PathLike[str], file: BinaryIO, form: str) -> int:
     data = file.read(struct.calcsize(form))
     if len(data) < struct.calcsize(form):
-        raise DataError(f"'{path}' is cut or no LoDTensor file: it ends in its header.")
+        raise DataError(f"'{path}' is cut short, or not a LoDTensor file: it ends in its header")
     number: int = struct.unpack(form, data)[0]
     return number
 
 
 def _expect(path: str | os.PathLike[str], what: str, found: int, expected: int) -> None:
     if found != expected:
-        raise DataError(f"'{path}' is no LoDTensor file: {what} must be {expected}, got {found}.")
+        raise DataError(f"'{path}' is not a LoDTensor file: {what} must be {expected}, got {found}")
 
 
 def _shape(path: str | os.PathLike[str], description: bytes, length: int) -> tuple[int, ...]:
@@ -146,12 +146,12 @@ def _shape(path: str | os.PathLike[str], description: bytes, length: int) -> tup
             else:
                 raise ValueError(f"field {tag >> 3} is unknown")
     except ValueError as error:
-        raise DataError(f"'{path}' is no LoDTensor file: its description cannot be read: {error}.") from None
+        raise DataError(f"'{path}' is not a LoDTensor file: its description cannot be read: {error}") from None
     if kind != _FP32:
         found = "none" if kind is None else _TYPES.get(kind, f"type {kind}")
-        raise DataError(f"'{path}' must hold fp32, got {found}.")
+        raise DataError(f"'{path}' must hold fp32, got {found}")
     if not 1 <= len(dims) <= _MOST_DIMS or any(dim > _LARGEST_DIM for dim in dims):
-        raise DataError(f"'{path}' has a shape that cannot be: {dims}.")
+        raise DataError(f"'{path}' has a shape that cannot be: {dims}")
     return tuple(dims)
 
 
@@ -170,7 +170,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def _mapped(path: str | os.PathLike[str], file: BinaryIO, *, offset: int, shape: tuple[int, ...]) -> Floats:
     expected, found = math.prod(shape) * 4, os.fstat(file.fileno()).st_size - offset
     if expected != found:
-        raise DataError(f"'{path}' should hold {expected} bytes of numbers behind its header, but has {found}.")
+        raise DataError(f"'{path}' should hold {expected} bytes of numbers behind its header, but has {found}")
     if not expected:
         return np.zeros(shape, np.float32)
     return np.memmap(file, np.dtype("<f4"), mode="r", offset=offset, shape=shape)

@@ -1,4 +1,4 @@
-"""One file over HTTP: goes on where it broke off, at a bounded rate, and is believed only when its hashes are right.
+"""Download of one file over HTTP: resumed where it broke off, at a bounded rate, believed only with the right hashes.
 
 What has come so far lies in `<name>.part`, with the hash that is expected beside it: a part of another file is thrown
 away. Beware: the server is not trusted with sizes. More than was announced, or than is allowed, ends the download.
@@ -28,20 +28,29 @@ _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
 class DamagedFileError(VersionError):
-    """All of a file has come, and it is not what it should be."""
+    """Raised when all of a file has come and its hash is not the expected one."""
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What a file must be; at least one of its hashes is known."""
+class FileHashes:
+    """Size and hashes of a file on disk."""
+
+    bytes: int
+    sha256: str
+    md5: str = ""
+
+
+@dataclass(frozen=True)
+class ExpectedHashes:
+    """What a file's hashes must be; at least one of them is known."""
 
     sha256: str = ""
     md5: str = ""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a download may cost."""
+class DownloadLimits:
+    """Limits of a download: rate, size and time."""
 
     rate: float = 0.0
     """Bytes per second; 0: as fast as it goes."""
@@ -55,11 +64,12 @@ def web_client() -> httpx.Client:
 
 
 def download(
-    client: httpx.Client, url: str, part: Path, *, expected: Expected, limits: Limits = Limits()
-) -> dict[str, object]:
-    """Bring `part` to its full length and check it; gives back bytes and hashes. The caller gives it its name."""
+    client: httpx.Client, url: str, part: Path, *, expected: ExpectedHashes, limits: DownloadLimits = DownloadLimits()
+) -> FileHashes:
+    """Bring `part` to its full length and check it. The caller gives it its name."""
     if not expected.sha256 and not expected.md5:
         raise VersionError(f"{url}: neither its SHA-256 nor its MD5 is known; it cannot be checked")
+    # A part may be resumed only if it is of the same file, and the file is known by its hashes.
     note = part.with_name(f"{part.name}.of")
     mark = f"{expected.sha256} {expected.md5}"
     if part.exists() and (not note.exists() or note.read_text(encoding="utf-8") != mark):
@@ -72,25 +82,26 @@ def download(
         raise PeerError(f"{url}: {type(error).__name__}: {error}") from None
     except OSError as error:
         raise PeerError(f"{part}: {error.strerror or error}") from None
-    facts = _hashes(part, md5=bool(expected.md5))
+    hashes = _hashes(part, md5=bool(expected.md5))
     for name in ("sha256", "md5"):
-        wanted = getattr(expected, name)
-        if wanted and facts[name] != wanted:
+        wanted, actual = getattr(expected, name), getattr(hashes, name)
+        if wanted and actual != wanted:
             part.unlink()
-            raise DamagedFileError(f"{url}: damaged: its {name} is {facts[name]}, {wanted} was expected")
+            raise DamagedFileError(f"{url}: damaged: its {name} is {actual}, {wanted} was expected")
     note.unlink()
-    return facts
+    return hashes
 
 
-def _fetch(client: httpx.Client, url: str, part: Path, limits: Limits) -> None:
+def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"Range": f"bytes={have}-", "Accept-Encoding": "identity"} if have else {"Accept-Encoding": "identity"}
     with client.stream("GET", url, headers=headers) as answer:
-        if answer.status_code == 416:  # nothing is left to send, or ours is longer: the hash will tell
+        if answer.status_code == 416:  # all of it is here, or more: the hash decides
             return
         if answer.status_code not in (200, 206):
             raise PeerError(f"{url}: HTTP {answer.status_code}")
         total = _total(answer, url)
+        # A server that does not know ranges sends the whole file: then the part is overwritten from the start.
         start = have if answer.status_code == 206 else 0
         _check_room(part, total, start, limits, url)
         pace = _Pace(limits.rate)
@@ -108,7 +119,9 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: Limits) -> None:
                     file.flush()
                     reach("agent.download-half")
                 if time.monotonic() > give_up:
-                    raise PeerError(f"{url}: {size} of {total} bytes within {limits.seconds:g} s; it goes on next time")
+                    raise PeerError(
+                        f"{url}: {size} of {total} bytes within {limits.seconds:g} s; it is resumed next time"
+                    )
                 pace.spend(len(piece))
             file.flush()
             os.fsync(file.fileno())
@@ -120,15 +133,15 @@ def _total(answer: httpx.Response, url: str) -> int:
     if answer.status_code == 206:
         found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
         if found is None or not answer.request.headers["range"].startswith(f"bytes={found[1]}-"):
-            raise PeerError(f"{url}: answers another range than was asked for")
+            raise PeerError(f"{url}: answers another range than was requested")
         return int(found[3])
     length = answer.headers.get("content-length", "")
     if not length.isdigit():
-        raise PeerError(f"{url}: does not say how long it is")
+        raise PeerError(f"{url}: has no Content-Length")
     return int(length)
 
 
-def _check_room(part: Path, total: int, start: int, limits: Limits, url: str) -> None:
+def _check_room(part: Path, total: int, start: int, limits: DownloadLimits, url: str) -> None:
     if total > limits.largest:
         raise VersionError(f"{url}: has {total} bytes; at most {limits.largest} are accepted")
     free = shutil.disk_usage(part.parent).free
@@ -138,25 +151,27 @@ def _check_room(part: Path, total: int, start: int, limits: Limits, url: str) ->
         )
 
 
-def _hashes(path: Path, *, md5: bool) -> dict[str, object]:
-    sha, older, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
+def _hashes(path: Path, *, md5: bool) -> FileHashes:
+    sha256, md5_hash, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            sha.update(piece)
+        while block := file.read(1 << 20):
+            sha256.update(block)
             if md5:
-                older.update(piece)
-            size += len(piece)
-    return {"bytes": size, "sha256": sha.hexdigest(), "md5": older.hexdigest() if md5 else ""}
+                md5_hash.update(block)
+            size += len(block)
+    return FileHashes(size, sha256.hexdigest(), md5_hash.hexdigest() if md5 else "")
 
 
-def same_file(path: Path, expected: Expected) -> bool:
-    """Whether a file is what it should be."""
-    facts = _hashes(path, md5=bool(expected.md5))
-    return all(not getattr(expected, name) or facts[name] == getattr(expected, name) for name in ("sha256", "md5"))
+def same_file(path: Path, expected: ExpectedHashes) -> bool:
+    """Whether a file has the expected hashes."""
+    hashes = _hashes(path, md5=bool(expected.md5))
+    return all(
+        not getattr(expected, name) or getattr(hashes, name) == getattr(expected, name) for name in ("sha256", "md5")
+    )
 
 
 class _Pace:
-    """Spends bytes no faster than the rate, seen over the whole."""
+    """Delays a download so that it is no faster than the rate, on average."""
 
     def __init__(self, rate: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._clock = rate, clock
@@ -165,6 +180,7 @@ class _Pace:
     def spend(self, size: int) -> None:
         if self._rate > 0:
             now = self._clock()
+            # At most a quarter of a second of unused rate is made up for, so that a pause is not followed by a burst.
             self._due = max(self._due, now - 0.25) + size / self._rate
             if self._due > now:
                 time.sleep(self._due - now)

@@ -1,7 +1,7 @@
 """Compaction: a long chain of deltas is merged into one dictionary for each table, beside it, while readers go on.
 
-The result is the same version: the same rows, fewer places to look for them. It is written aside and appears by a
-rename; then the layers are exchanged under the version's number, and readers that are at the old ones finish there.
+The result is the same version: the same rows, fewer layers to look through. It is written to a staging directory and
+appears by a rename; then the layers are exchanged under the version's number. Readers that hold the old ones finish.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import time
 
 from clickline import _native
 from clickline.cube.server.disk import COMPACT
-from clickline.cube.server.loaded_versions import Shelf
-from clickline.cube.shard_files import FACTS, FORMAT, owned_buckets
+from clickline.cube.server.loaded_versions import LoadedVersions
+from clickline.cube.shard_files import HEADER, ShardHeader, TableRows, owned_buckets
 from clickline.errors import VersionError
 from clickline.files.atomic import sync_directory, write_synced
-from clickline.files.digests import sealed_json
 from clickline.files.failpoints import reach
 from clickline.files.leftovers import being_written
 
@@ -36,15 +35,15 @@ def is_due(layers: list[_native.Dictionary]) -> bool:
     return len(layers) > LAYERS or (len(layers) > 2 and overlay > SHARE * layers[0].count)
 
 
-def compact(shelf: Shelf, version: int) -> bool:
+def compact(versions: LoadedVersions, version: int) -> bool:
     """Merge a loaded version's chain; False if it is one layer already."""
-    layers = shelf.layers(version)
+    layers = versions.layers(version)
     if all(len(chain) == 1 for chain in layers.values()):
         return False
     began = time.perf_counter()
-    first, last = owned_buckets(shelf.shard, shelf.shards)
-    final = shelf.data / f"{COMPACT}{version}"
-    with being_written(shelf.data / f".{COMPACT}{version}", anew=True) as aside:
+    first, last = owned_buckets(versions.shard, versions.shards)
+    final = versions.data / f"{COMPACT}{version}"
+    with being_written(versions.data / f".{COMPACT}{version}", anew=True) as aside:
         tables = {}
         for name, chain in layers.items():
             made = _native.merge_dictionaries(
@@ -52,31 +51,31 @@ def compact(shelf: Shelf, version: int) -> bool:
             )
             reach("cube.compacting")
             _native.Dictionary(str(aside / f"{name}.dict")).verify()
-            tables[name] = {"dim": chain[0].dim, "dtype": chain[0].dtype, "count": made["count"], "deleted": 0}
-        facts = {
-            "format": FORMAT,
-            "name": shelf.name,
-            "version": version,
-            "parent": None,
-            "base": version,
-            "kind": "base",
-            "shard": shelf.shard,
-            "shards": shelf.shards,
-            "tables": tables,
-        }
+            tables[name] = TableRows(
+                dim=chain[0].dim, dtype=chain[0].dtype, row_bytes=chain[0].row_bytes, count=made["count"]
+            )
+        header = ShardHeader(
+            name=versions.name,
+            version=version,
+            base=version,
+            kind="base",
+            shard=versions.shard,
+            shards=versions.shards,
+            tables=tables,
+        )
         # From the rename on it is read in place of the chain, which is then deleted: all of it is on the disk before.
-        write_synced(aside / FACTS, sealed_json(facts))
+        write_synced(aside / HEADER, header.encoded())
         sync_directory(aside)
         reach("cube.compact-written")
-        with shelf.lock:
-            if version not in shelf.loaded:
+        with versions.lock:
+            if version not in versions.loaded:
                 return False
-            if final.exists():  # it could not be read, or the chain would be of one layer
+            if final.exists():  # it could not be read: otherwise the chain would have one layer
                 shutil.rmtree(final)
             aside.rename(final)
-            sync_directory(shelf.data)
+            sync_directory(versions.data)
             reach("cube.compacted")
-            shelf.replace(version)
+            versions.replace(version)
     log.info(
         "version %d is one layer now, was %d; %.3f s",
         version,
@@ -89,9 +88,9 @@ def compact(shelf: Shelf, version: int) -> bool:
 class Compactor(threading.Thread):
     """Tidies up after switches: what is not kept goes, long chains are merged. Nobody waits for it."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, versions: LoadedVersions) -> None:
         super().__init__(name="clickline-compactor", daemon=True)
-        self._shelf = shelf
+        self._versions = versions
         self._wake, self._ending = threading.Event(), threading.Event()
 
     def wake(self) -> None:
@@ -103,18 +102,18 @@ class Compactor(threading.Thread):
         self.join(30.0)
 
     def run(self) -> None:
-        pause = None  # nothing is to be done before somebody wakes us
+        pause = None  # nothing to do before `wake`
         while True:
             self._wake.wait(pause)
             self._wake.clear()
             if self._ending.is_set():
                 return
             try:
-                self._shelf.trim()
-                version = self._shelf.view.version
-                if version and any(is_due(chain) for chain in self._shelf.layers(version).values()):
-                    compact(self._shelf, version)
-                    self._shelf.trim()
+                self._versions.trim()
+                version = self._versions.view.version
+                if version and any(is_due(chain) for chain in self._versions.layers(version).values()):
+                    compact(self._versions, version)
+                    self._versions.trim()
                 pause = None
             except (VersionError, RuntimeError, OSError) as error:
                 pause = _FIRST_PAUSE if pause is None else min(2 * pause, _LONGEST_PAUSE)

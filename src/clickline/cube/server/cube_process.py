@@ -1,7 +1,7 @@
-"""The cube server's process: native reads, commands over the same wire, an HTTP gateway beside it.
+"""The cube server's process: native reads, commands over the same wire, HTTP beside it.
 
-Commands are CALLs whose body and reply are JSON: alive, status, load, switch, rollback, drop, remove, compact. Only who
-knows the token gets as far as to send one.
+Commands are CALLs whose body and reply are JSON (`cube_commands` sends them): alive, status, load, switch, rollback,
+drop, remove, compact. Only a client that knows the token gets as far as to send one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from clickline import _native
+from clickline.cube.messages import ServerStatus
 from clickline.cube.server.compaction import Compactor, compact
-from clickline.cube.server.gateway import gateway
-from clickline.cube.server.loaded_versions import Shelf
+from clickline.cube.server.cube_commands import ALIVE, CubeCommands
+from clickline.cube.server.loaded_versions import LoadedVersions
+from clickline.cube.server.server_api import ServerRoutes, server_app
+from clickline.cube.server.server_metrics import HttpReadCounters
 from clickline.errors import PeerError, VersionError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
@@ -28,18 +33,16 @@ from clickline.net.web_server import Guard, WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
-ALIVE = "alive"
-"""The command that does nothing but be answered."""
 _ASK_PEERS = 0.5
 """Seconds that a server which comes back waits for the others of its shard."""
 
 
 @dataclass(frozen=True)
-class CubePlace:
-    """Where and what a cube server is."""
+class CubeOptions:
+    """Where a cube server listens, what it serves and from where."""
 
     name: str
-    """Of the deployment."""
+    """Name of the deployment."""
     directory: Path
     token: bytes
     address: str = "tcp:127.0.0.1:0"
@@ -49,55 +52,66 @@ class CubePlace:
     memory: bool = False
     http_host: str = "127.0.0.1"
     http_port: int | None = 0
-    """None: no gateway."""
+    """None: no HTTP."""
     open_gateway: bool = False
     ready: Path | None = None
     """A file that says where it listens, once it does."""
 
 
-class CubeProcess:
-    """A cube server, from its first to its last breath. A context manager."""
+class ReadyFile(TypedDict):
+    """Where a server listens."""
 
-    def __init__(self, place: CubePlace) -> None:
-        self.place = place
+    pid: int
+    wire: str
+    http: str | None
+
+
+class CubeProcess:
+    """A cube server: opened by the constructor, served until `close`."""
+
+    def __init__(self, options: CubeOptions, *, routes: ServerRoutes | None = None) -> None:
+        """`routes` makes further HTTP routes, such as Cube's."""
+        self.options = options
+        self.http_reads = HttpReadCounters()
         self.stopped = threading.Event()
         with ExitStack() as opening:
-            self._lock = DirectoryLock(place.directory, "cube server")
+            self._lock = DirectoryLock(options.directory, "cube server")
             opening.callback(self._lock.release)
-            self._open(place)
+            self._open(options, routes)
             opening.pop_all()
 
-    def _open(self, place: CubePlace) -> None:
-        guard = Guard(token=place.token, host=place.http_host, open_to_all=place.open_gateway)
+    def _open(self, options: CubeOptions, routes: ServerRoutes | None) -> None:
+        guard = Guard(token=options.token, host=options.http_host, open_to_all=options.open_gateway)
         self.native = _native.CubeServer(
-            place.address,
-            name=f"cube.{place.shard}",
-            job=place.name,
-            token=place.token,
+            options.address,
+            name=f"cube.{options.shard}",
+            job=options.name,
+            token=options.token,
             handler=self._handle,
         )
-        self.shelf = Shelf(
-            place.directory,
+        self.versions = LoadedVersions(
+            options.directory,
             self.native,
-            name=place.name,
-            shard=place.shard,
-            shards=place.shards,
-            keep=place.keep,
-            memory=place.memory,
+            name=options.name,
+            shard=options.shard,
+            shards=options.shards,
+            keep=options.keep,
+            memory=options.memory,
         )
-        self._tidying = Compactor(self.shelf)
-        self._tidying.start()
-        self.shelf.restore(may_serve=self._nobody_knows_better)
+        self._compactor = Compactor(self.versions)
+        self._compactor.start()
+        self.versions.restore(may_serve=self._has_newest_switch)
         self.web = None
-        if place.http_port is not None:
-            app = gateway(self, guard=guard)
-            self.web = WebServer(app, host=place.http_host, port=place.http_port)
-        if place.ready is not None:
-            write_state(place.ready, self.where())
-        log.info("shard %d of %d listens at %s", place.shard, place.shards, self.native.address)
-        self._tidying.wake()
+        if options.http_port is not None:
+            app = server_app(self, guard=guard, routes=routes)
+            self.web = WebServer(app, host=options.http_host, port=options.http_port)
+        if options.ready is not None:
+            write_state(options.ready, self.where())
+        log.info("shard %d of %d listens at %s", options.shard, options.shards, self.native.address)
+        self._compactor.wake()
 
-    def where(self) -> dict[str, Any]:
+    def where(self) -> ReadyFile:
+        """Contents of the file that says where it listens."""
         return {"pid": os.getpid(), "wire": self.native.address, "http": self.web.address if self.web else None}
 
     def wait(self, heartbeat: Heartbeat) -> None:
@@ -107,7 +121,7 @@ class CubeProcess:
             return
         from clickline.cube.wire_probe import WireProbe
 
-        probe = WireProbe(self.native.address, name=self.place.name, token=self.place.token)
+        probe = WireProbe(self.native.address, name=self.options.name, token=self.options.token)
         try:
             while not self.stopped.wait(BEAT_EVERY):
                 if (self.web is None or self.web.turned()) and probe.answers():
@@ -118,46 +132,46 @@ class CubeProcess:
     def close(self) -> None:
         if self.web is not None:
             self.web.close()
-        self._tidying.close()
+        self._compactor.close()
         self.native.close()
         self._lock.release()
 
-    # --- commands, also used by the gateway ---
+    # --- commands, of the wire and of HTTP ---
 
-    def status(self) -> dict[str, Any]:
-        shelf = self.shelf
-        noted, _ = shelf.noted
-        return {
-            "name": shelf.name,
-            "shard": shelf.shard,
-            "shards": shelf.shards,
-            "version": shelf.view.version,
-            "number": shelf.view.number,
-            "noted": noted,
-            "loaded": shelf.loaded,
-            "complete": shelf.disk.complete(),
-            "problems": shelf.problems[-10:],
-            "tables": sorted(shelf.view.tables),
-            "time": time.time(),
-        }
+    def status(self) -> ServerStatus:
+        versions = self.versions
+        noted, _ = versions.noted
+        return ServerStatus(
+            name=versions.name,
+            shard=versions.shard,
+            shards=versions.shards,
+            version=versions.view.version,
+            number=versions.view.number,
+            noted=noted,
+            loaded=tuple(versions.loaded),
+            complete=tuple(versions.disk.complete()),
+            problems=tuple(versions.problems[-10:]),
+            tables=tuple(sorted(versions.view.tables)),
+            time=time.time(),
+        )
 
     def load(self, version: int) -> None:
         try:
-            self.shelf.load(version)
+            self.versions.load(version)
         except (RuntimeError, ValueError, OSError) as error:
             raise VersionError(str(error)) from None
 
     def switch(self, version: int, number: int = 0, peers: list[str] | None = None) -> None:
-        self.shelf.switch(version, number, peers=peers)
-        self._tidying.wake()
+        self.versions.switch(version, number, peers=peers)
+        self._compactor.wake()
 
     def rollback(self, version: int = 0, number: int = 0, peers: list[str] | None = None) -> int:
-        found = self.shelf.rollback(number, version=version, peers=peers)
-        self._tidying.wake()
-        return found
+        served = self.versions.rollback(number, version=version, peers=peers)
+        self._compactor.wake()
+        return served
 
     def compact(self, version: int = 0) -> bool:
-        return compact(self.shelf, version or self.shelf.view.version)
+        return compact(self.versions, version or self.versions.view.version)
 
     def _handle(self, _name: str, _client: int, op: str, body: memoryview) -> bytes:
         known: dict[str, Callable[..., Any]] = {
@@ -166,8 +180,8 @@ class CubeProcess:
             "load": self.load,
             "switch": self.switch,
             "rollback": self.rollback,
-            "drop": self.shelf.drop,
-            "remove": self.shelf.remove,
+            "drop": self.versions.drop,
+            "remove": self.versions.remove,
             "compact": self.compact,
         }
         if op not in known:
@@ -175,61 +189,28 @@ class CubeProcess:
         arguments = json.loads(bytes(body) or b"{}")
         if not isinstance(arguments, dict):
             raise PeerError(f"{op}: its arguments must be a JSON object")
-        return json.dumps(known[op](**arguments)).encode()
+        return msgspec.json.encode(known[op](**arguments))
 
-    def _nobody_knows_better(self) -> bool:
-        """Whether no other server of this shard has been switched since we were.
+    def _has_newest_switch(self) -> bool:
+        """Whether no other server of this shard has been switched since this one was.
 
-        Else we would serve a version that the others have left behind; whoever delivers brings us up to date first.
+        Otherwise this server would serve a version that the others have left; transfer brings it up to date first.
         """
-        _, number = self.shelf.noted
-        for address in self.shelf.peers:
+        _, number = self.versions.noted
+        for address in self.versions.peers:
             try:
-                with Commands(
-                    address, name=self.place.name, token=self.place.token, patience=0.0, deadline=_ASK_PEERS
+                with CubeCommands(
+                    address, name=self.options.name, token=self.options.token, patience=0.0, deadline=_ASK_PEERS
                 ) as peer:
-                    found = peer.call("status")
+                    status = peer.status()
             except PeerError:
                 continue
-            if found["number"] > number:
+            if status.number > number:
                 log.warning(
-                    "%s has switch %d, we stopped at %d: not serving before we are brought up to date",
+                    "%s has switch %d, this server stopped at %d: not serving before it is brought up to date",
                     address,
-                    found["number"],
+                    status.number,
                     number,
                 )
                 return False
         return True
-
-
-class Commands:
-    """A way to tell a cube server something.
-
-    A server that cannot be reached is tried again for `patience` seconds; one that was reached has `deadline` seconds.
-    """
-
-    def __init__(self, address: str, *, name: str, token: bytes, patience: float = 5.0, deadline: float = 5.0) -> None:
-        self._lane = _native.Lane(
-            [address],
-            token=token,
-            job=name,
-            name="agent",
-            client=int.from_bytes(os.urandom(8), "little"),
-            lane=0,
-            deadline=deadline,
-            retry_for=patience,
-        )
-
-    def __enter__(self) -> Commands:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._lane.close()
-
-    def call(self, op: str, *, deadline: float | None = None, **arguments: Any) -> Any:
-        """Raises PeerError with the server's words if it refuses, or if it cannot be reached."""
-        (reply,) = self._lane.call(op, [[json.dumps(arguments).encode()]], deadline=deadline)
-        return json.loads(reply)

@@ -1,4 +1,4 @@
-"""What lies on a cube server's disk: versions, and which of them lack nothing.
+"""The versions on a cube server's disk, and which of them are complete.
 
 Nothing is read from a directory that is still being written: those begin with a dot and get their name by a rename.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from clickline.cube.shard_files import FACTS, Shard, read_shard
+from clickline.cube.shard_files import HEADER, ShardFile, read_shard
 from clickline.errors import VersionError
 
 COMPACT = "compact_"
 DOWNLOADING = ".downloading-"
 _Identity = tuple[Path, int, int]
-"""Of a tar or a merged chain: another file in its place is another thing."""
+"""Path, inode and time of a tar or a merged chain: another file in its place has another identity."""
 log = logging.getLogger("clickline.cube")
 
 
@@ -23,25 +23,26 @@ class Disk:
 
     def __init__(self, path: Path, *, name: str, shard: int, shards: int) -> None:
         self.path, self.name, self.shard, self.shards = path, name, shard, shards
-        self._looked_into: dict[_Identity, Shard] = {}
+        self._looked_into: dict[_Identity, ShardFile] = {}
         self._damaged: dict[_Identity, str] = {}
-        """Files that `load` found to be damaged, and how."""
+        """Files that were found damaged, and how."""
         self._told: set[str] = set()
         path.mkdir(parents=True, exist_ok=True)
 
     def versions(self) -> dict[int, list[Path]]:
-        """Where each version lies; a merged chain comes before its delta."""
+        """The directories of each version; a merged chain comes before its delta."""
         found: dict[int, list[Path]] = {}
         for path in sorted(self.path.iterdir(), key=lambda path: not path.name.startswith(COMPACT)):
             if (version := version_of(path)) is not None and path.is_dir():
                 found.setdefault(version, []).append(path)
         return found
 
-    def chain(self, version: int) -> list[Shard]:
-        """What makes up a version: something complete, then deltas in order. A gap is an error that names it."""
+    def chain(self, version: int) -> list[ShardFile]:
+        """The files that make up a version: a complete one, then deltas in order. A gap is an error that names it."""
         places = self.versions()
-        found: list[Shard] = []
+        found: list[ShardFile] = []
         wanted: int | None = version
+        # From the version down to the first file without a parent: a base, or a chain that was merged.
         while wanted is not None:
             if wanted not in places:
                 needs = f", which version {found[0].version} is a delta on" if found else ""
@@ -51,7 +52,7 @@ class Disk:
         return found
 
     def complete(self) -> list[int]:
-        """Versions on disk that lack nothing."""
+        """Versions whose whole chain is on disk."""
         found = []
         for version in self.versions():
             try:
@@ -61,16 +62,16 @@ class Disk:
             found.append(version)
         return sorted(found)
 
-    def distrust(self, shard: Shard, why: str) -> None:
-        """Take a file for damaged until another lies in its place, or `trust_again`: its version is not complete."""
+    def distrust(self, shard: ShardFile, why: str) -> None:
+        """Treat a file as damaged until it is replaced, or `trust_again`: its version is not complete."""
         self._damaged[_identity(shard.path)] = why
 
     def trust_again(self) -> None:
-        """Look at everything anew: what could not be read once may have been repaired in place."""
+        """Read everything anew: a file that could not be read may have been repaired in place."""
         self._damaged.clear()
 
-    def _read_best(self, places: list[Path], version: int) -> Shard:
-        """A version from the first place where it can be read: a damaged merged chain does not hide the rest."""
+    def _read_best(self, places: list[Path], version: int) -> ShardFile:
+        """Read a version from the first directory that is sound: a damaged merged chain does not hide its delta."""
         errors = []
         for path in places:
             try:
@@ -82,7 +83,7 @@ class Disk:
                     log.warning("%s", error)
         raise VersionError("; ".join(errors))
 
-    def _read(self, path: Path, version: int) -> Shard:
+    def _read(self, path: Path, version: int) -> ShardFile:
         inner = path if path.name.startswith(COMPACT) else path / f"{self.name}_part{self.shard}.tar"
         try:
             known = _identity(inner)
@@ -95,24 +96,25 @@ class Disk:
         found = read_shard(inner)
         expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
         for key, value in expected.items():
-            if found.facts[key] != value:
-                raise VersionError(f"{inner}: {key} {found.facts[key]!r}, this server needs {value!r}")
+            actual = getattr(found.header, key)
+            if actual != value:
+                raise VersionError(f"{inner}: {key} {actual!r}, this server needs {value!r}")
         self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
         return found
 
 
 def _identity(inner: Path) -> _Identity:
-    file = (inner / FACTS if inner.is_dir() else inner).stat()
+    file = (inner / HEADER if inner.is_dir() else inner).stat()
     return inner, file.st_ino, file.st_mtime_ns
 
 
 def version_of(path: Path) -> int | None:
-    """That a directory is of; None if it is of none, or not finished."""
+    """The version that a directory holds; None if it holds none, or is not finished."""
     text = path.name.removeprefix(COMPACT).rpartition("_")[2]
     return int(text) if text.isascii() and text.isdigit() and not path.name.startswith(".") else None
 
 
 def downloaded_version(path: Path) -> int:
-    """That an unfinished download is of; 0 if it is of none."""
+    """The version of an unfinished download; 0 if it is not one."""
     text = path.name.removeprefix(DOWNLOADING).rpartition("_")[2]
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -19,22 +19,21 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from clickline import _native
 from clickline.cube.server.disk import COMPACT, DOWNLOADING, Disk, downloaded_version, version_of
-from clickline.cube.shard_files import Shard
+from clickline.cube.server.switch_log import SwitchLog
+from clickline.cube.shard_files import ShardFile
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
-from clickline.files.json_state import read_state, write_state
 from clickline.files.leftovers import abandoned, remove_leftover
 
 log = logging.getLogger("clickline.cube")
-_HISTORY = 100
 
 
-class Native(Protocol):
-    """What answers readers."""
+class NativeServer(Protocol):
+    """The native server, which answers readers."""
 
     def load(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
     def replace(self, version: int, tables: dict[str, _native.Layers]) -> None: ...
@@ -43,21 +42,24 @@ class Native(Protocol):
 
 
 @dataclass(frozen=True)
-class View:
-    """What is in service. Whoever holds one reads one version."""
+class ServedVersion:
+    """The version in service. A reader that holds one sees this version only, also after a switch."""
 
     version: int = 0
     number: int = 0
     tables: dict[str, _native.Layers] = field(default_factory=dict)
 
 
-class Shelf:
-    """Safe to use from any thread: changes go one after the other, `view` is replaced as a whole."""
+class LoadedVersions:
+    """A server's versions: loaded, switched to, dropped. Safe to use from any thread.
+
+    Changes are serialized by `lock`; `view` is replaced as a whole, so that readers need no lock.
+    """
 
     def __init__(
         self,
         directory: Path,
-        native: Native,
+        native: NativeServer,
         *,
         name: str,
         shard: int,
@@ -70,23 +72,16 @@ class Shelf:
         self.directory, self.data = directory, directory / "data"
         self.disk = Disk(self.data, name=name, shard=shard, shards=shards)
         self.name, self.shard, self.shards = name, shard, shards
-        self.view = View()
+        self.view = ServedVersion()
         self.lock = threading.RLock()
         self._loading = threading.Lock()
         self.load_seconds = 0.0
         self.problems: list[str] = []
-        """What is wrong with what lies here, since the start."""
+        """What was found wrong with the files, since the start."""
         self._native, self._keep, self._memory = native, keep, memory
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
-        found = read_state(directory / "state.json") or {}
-        try:
-            self._number = _switch_number(found.get("number", 0))
-            self._history = [(_switch_number(v), _switch_number(n)) for v, n in found.get("history", [])]
-            self.peers: list[str] = [str(peer) for peer in found.get("peers", [])]
-        except (TypeError, ValueError) as error:
-            where = directory / "state.json"
-            raise VersionError(f"{where}: damaged: {error}; remove it to begin without what it knew") from None
+        self._log = SwitchLog.read(directory, name=name, shard=shard, shards=shards)
 
     # --- what is there ---
 
@@ -97,28 +92,33 @@ class Shelf:
     @property
     def noted(self) -> tuple[int, int]:
         """Version and number of the last switch, be it served yet or not."""
-        return self._history[-1] if self._history else (0, 0)
+        return self._log.last
+
+    @property
+    def peers(self) -> list[str]:
+        """Addresses of the other servers of this shard."""
+        return self._log.peers
 
     # --- changes ---
 
     def restore(self, *, may_serve: Callable[[], bool]) -> None:
-        """After a start: load what was kept, and serve what was switched to last if nobody knows better."""
+        """After a start: load what was kept, and serve the last switch unless `may_serve` knows of a later one."""
         version, number = self.noted
-        for one in reversed(self._kept()):  # the last one first: readers wait for it
+        for one in reversed(self._log.versions(self._keep)):  # the last one first: readers wait for it
             try:
                 self.load(one)
             except (VersionError, RuntimeError, ValueError) as error:
-                self._complain(f"version {one} cannot be loaded again: {error}")
+                self._report(f"version {one} cannot be loaded again: {error}")
             with self.lock:
                 if one == version and one in self._loaded and not self.view.version and may_serve():
                     self._native.switch(version, number)
-                    self.view = View(version, number, self._loaded[version][1])
+                    self.view = ServedVersion(version, number, self._loaded[version][1])
                     log.info("version %d is in service again, switch %d", version, number)
 
     def load(self, version: int) -> None:
         """Make a version ready to be switched to. One that is loaded stays as it is. Switches need not wait for it.
 
-        Every byte of what was not open yet is looked at. A file that is damaged counts as not there from then on.
+        Every file that was not open yet is verified. A damaged one counts as missing from then on.
         """
         with self._loading:
             if version in self._loaded:
@@ -126,6 +126,7 @@ class Shelf:
             reach("cube.loading")
             began = time.perf_counter()
             self.disk.trust_again()
+            # Verifying reads every byte, which takes long: only `_loading` is held, so that switches go on meanwhile.
             opened = self._open_verified(version)
             with self.lock:
                 self._opened.update(opened)
@@ -137,31 +138,30 @@ class Shelf:
     def switch(self, version: int, number: int = 0, *, peers: Iterable[str] | None = None) -> None:
         """Serve a loaded version. `number` 0 takes the next; a number that was overtaken is refused."""
         with self.lock:
-            number = number or self._number + 1
+            number = number or self._log.number + 1
             if (version, number) == (self.view.version, self.view.number):
                 return
             if version not in self._loaded:
                 raise VersionError(f"version {version} is not loaded here; loaded: {self._listed()}")
-            if number < self._number or (number == self._number and version != self.noted[0]):
+            # A switch that was overtaken, by a rollback for instance, must not undo what came after it.
+            if number < self._log.number or (number == self._log.number and version != self.noted[0]):
                 raise VersionError(
-                    f"switch {number} to version {version} is refused: switch {self._number} to version "
+                    f"switch {number} to version {version} is refused: switch {self._log.number} to version "
                     f"{self.noted[0]} came before"
                 )
             reach("cube.before-switch")
-            self._number = number
-            self.peers = self.peers if peers is None else list(peers)
-            self._history = [*(one for one in self._history if one[0] != version), (version, number)][-_HISTORY:]
-            self._note()
+            # First on disk, then in memory: after a crash in between, the restart serves what all were told to serve.
+            self._log.add(version, number, peers=peers)
             reach("cube.noted")
             self._native.switch(version, number)
-            self.view = View(version, number, self._loaded[version][1])
+            self.view = ServedVersion(version, number, self._loaded[version][1])
             reach("cube.switched")
             log.info("version %d is in service, switch %d", version, number)
 
     def rollback(self, number: int = 0, *, version: int = 0, peers: Iterable[str] | None = None) -> int:
-        """Serve the version before, or the one that is named. It must be loaded."""
+        """Serve the previous version, or the given one. It must be loaded."""
         with self.lock:
-            before = [one for one, _ in self._history[:-1] if one in self._loaded]
+            before = [one for one in self._log.versions()[:-1] if one in self._loaded]
             if not version and not before:
                 raise VersionError(f"there is no version to go back to; loaded: {self._listed()}")
             version = version or before[-1]
@@ -169,7 +169,7 @@ class Shelf:
             return version
 
     def drop(self, version: int) -> None:
-        """Take a version out of memory; readers that are at it finish. Files stay."""
+        """Take a version out of memory. Readers that hold it finish; its files stay."""
         with self.lock:
             if version == self.view.version:
                 raise VersionError(f"version {version} is in service and cannot be dropped")
@@ -192,17 +192,20 @@ class Shelf:
     def trim(self) -> list[int]:
         """Keep the last versions that were in service and what came after; delete what none of them needs."""
         with self.lock:
-            kept = set(self._kept()) | {version for version in self._loaded if version > self.view.version}
+            newer = {version for version in self._loaded if version > self.view.version}
+            kept = newer | set(self._log.versions(self._keep))
             dropped = [version for version in self._loaded if version not in kept]
             for version in dropped:
                 self.drop(version)
+            # A version that is kept may be read from a merged chain or from its own delta: whatever it was opened from
+            # stays, and only what it was not opened from may go.
             needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
             oldest = min(kept, default=0)
             for path in self.data.iterdir():
                 number = version_of(path)
                 if number is None or path in needed or any(path == one.parent for one in needed):
                     continue
-                # Only what is read in place of a delta makes it superfluous, not what merely lies beside it.
+                # A delta is superfluous only where a merged chain is read in its place, not where one merely exists.
                 merged = self.data / f"{COMPACT}{number}" in needed
                 unused = path.name.startswith(COMPACT) and number in self._loaded
                 if number < oldest or (number in kept and (merged or unused)):
@@ -213,21 +216,21 @@ class Shelf:
             return dropped
 
     def replace(self, version: int) -> None:
-        """Read a loaded version, and those built on it, from what lies there now: the rows are the same."""
+        """Open a loaded version, and those built on it, from the files that are there now: the rows are the same."""
         with self.lock:
             for one in [one for one in self._loaded if one >= version]:
                 self._put(one, again=True)
                 if one == self.view.version:
-                    self.view = View(one, self.view.number, self._loaded[one][1])
+                    self.view = ServedVersion(one, self.view.number, self._loaded[one][1])
             self._forget_unused()
 
     def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
-        """Of a loaded version, base first."""
+        """The dictionaries of a loaded version by table, base first."""
         with self.lock:
             return self._layers(self.disk.chain(version))
 
     def _remove_leftovers(self) -> None:
-        """Merging and downloads that a dead process left; a download of a newer version may still be taken up."""
+        """Remove what dead processes left of merging and downloads; a download of a newer version may be resumed."""
         for path in abandoned(self.data.glob(f".{COMPACT}*")):
             remove_leftover(path)
         downloads = self.data.glob(f"{DOWNLOADING}*")
@@ -235,16 +238,21 @@ class Shelf:
             remove_leftover(path)
 
     def _put(self, version: int, *, again: bool = False) -> None:
+        """Hand the layers of a version to the native server. `lock` is held."""
         chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
         (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
     def _open_verified(self, version: int) -> dict[Path, dict[str, _native.Dictionary]]:
-        """What is not open yet of a version, every byte of it looked at. Where a file is damaged, another may do."""
+        """Open and verify the files of a version that are not open yet.
+
+        A damaged file is set aside and the chain is looked up again: a merged chain may stand in for it, or the delta
+        that was merged.
+        """
         found: dict[Path, dict[str, _native.Dictionary]] = {}
         while True:
-            chain = self.disk.chain(version)  # raises when nothing is left that could do
+            chain = self.disk.chain(version)  # raises when no sound file is left
             for shard in chain:
                 if shard.path in self._opened or shard.path in found:
                     continue
@@ -255,16 +263,16 @@ class Shelf:
                 except (RuntimeError, ValueError, OSError) as error:
                     found.pop(shard.path, None)
                     self.disk.distrust(shard, str(error))
-                    self._complain(f"{shard.path}: damaged: {error}")
+                    self._report(f"{shard.path}: damaged: {error}")
                     break
             else:
                 return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
 
-    def _open(self, shard: Shard) -> dict[str, _native.Dictionary]:
-        return {name: place.open(memory=self._memory) for name, place in shard.tables.items()}
+    def _open(self, shard: ShardFile) -> dict[str, _native.Dictionary]:
+        return {name: span.open(memory=self._memory) for name, span in shard.tables.items()}
 
-    def _layers(self, chain: list[Shard]) -> dict[str, list[_native.Dictionary]]:
-        for shard in chain:  # load() has looked at what needs looking at
+    def _layers(self, chain: list[ShardFile]) -> dict[str, list[_native.Dictionary]]:
+        for shard in chain:  # load() has verified what needs to be
             if shard.path not in self._opened:
                 self._opened[shard.path] = self._open(shard)
         return {
@@ -276,32 +284,9 @@ class Shelf:
         used = {path for paths, _ in self._loaded.values() for path in paths}
         self._opened = {path: opened for path, opened in self._opened.items() if path in used}
 
-    def _kept(self) -> list[int]:
-        return [version for version, _ in self._history[-self._keep :]]
-
     def _listed(self) -> str:
         return ", ".join(map(str, self.loaded)) or "none"
 
-    def _note(self) -> None:
-        facts: dict[str, Any] = {
-            "name": self.name,
-            "shard": self.shard,
-            "shards": self.shards,
-            "current": self._history[-1][0],
-            "number": self._number,
-            "history": self._history,
-            "peers": self.peers,
-            "time": time.time(),
-        }
-        write_state(self.directory / "state.json", facts)
-
-    def _complain(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         log.warning("%s", text)
         self.problems.append(text)
-
-
-def _switch_number(value: Any) -> int:
-    """A version or the number of a switch, as it was noted."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-        raise ValueError(f"{value!r:.40} is neither a version nor the number of a switch")
-    return value

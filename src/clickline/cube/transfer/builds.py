@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickline.cube.builder.build_record import BUILD, Build, BuildListener, find_build, is_sound, remove_build
+from clickline.cube.builder.builder import build, clean
+from clickline.cube.builder.version_source import ChainLink, VersionSource
 from clickline.cube.shard_files import build_name
-from clickline.cube.transfer.builder import BUILD, Build, build, clean, find_build, is_sound, remove_build
+from clickline.cube.transfer.desired_state import ChainFile
 from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
-from clickline.cube.transfer.reconciler import Piece
-from clickline.cube.transfer.version_source import Source, Step
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
 
@@ -25,11 +26,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 @dataclass(frozen=True)
 class TransferPlan:
-    """What transfer is to do."""
+    """What transfer delivers, to which servers, and how."""
 
     name: str
     replicas: list[list[Replica]]
-    """By shard."""
+    """Replicas by shard."""
     output: Path
     scratch: Path
     interval: float = 10.0
@@ -38,9 +39,9 @@ class TransferPlan:
     keep: int = 3
     threads: int = 0
     mode: str = "base_delta"
-    download_mode: str = "http"
     donefile: str = ""
     deploy_path: str = ""
+    build_listener: BuildListener | None = None
 
     @property
     def shards(self) -> int:
@@ -48,70 +49,71 @@ class TransferPlan:
 
 
 class Builds:
-    """All builds of one output directory."""
+    """The builds of one output directory. Only what was verified byte by byte since the start is offered."""
 
-    def __init__(self, plan: TransferPlan, source: Source, *, url: Callable[[str], str]) -> None:
+    def __init__(self, plan: TransferPlan, source: VersionSource, *, url: Callable[[str], str]) -> None:
         self._plan, self._source, self._url = plan, source, url
         self._sound: dict[str, tuple[int, int]] = {}
-        """Builds whose every byte was looked at since we started, by name: inode and time of their build.json."""
-        self._failed: dict[Step, tuple[float, float]] = {}
-        """Steps whose builds could not be made again: when to try next, and the pause until then."""
+        """Builds that were verified since the start, by name: inode and time of their build.json."""
+        self._failed: dict[ChainLink, tuple[float, float]] = {}
+        """Links whose builds could not be made again: when to try next, and the pause until then."""
         clean(plan.output)
 
-    def build(self, chain: list[Step]) -> tuple[list[Step], str]:
-        """Builds of the chain, as far as it is sound, and what is wrong with the rest."""
-        good: list[Step] = []
-        for step in chain:
+    def build(self, chain: list[ChainLink]) -> tuple[list[ChainLink], str]:
+        """Build the chain: the links that are sound, and what is wrong with the first that is not."""
+        good: list[ChainLink] = []
+        for link in chain:
             try:
-                self.prepare(step)
+                self.prepare(link)
             except VersionError as error:
-                return good, f"version {step.version} is not delivered: {error}"
-            good.append(step)
+                return good, f"version {link.version} is not delivered: {error}"
+            good.append(link)
         return good, ""
 
-    def is_ready(self, step: Step) -> bool:
-        """Whether a step's build can be offered: it is there, and was found to be sound. Cheap."""
-        name = build_name(step.base, step.version)
+    def is_ready(self, link: ChainLink) -> bool:
+        """Whether a link's build can be offered: it is there, and was found to be sound. Cheap."""
+        name = build_name(link.base, link.version)
         return name in self._sound and self._sound[name] == self._identity(name)
 
     def suspect(self, base: int, version: int) -> None:
-        """Somebody got something else than was built: the build is not offered before it was looked through again."""
+        """Stop offering a build, since an agent got something else than was built, until it was verified again."""
         self._sound.pop(build_name(base, version), None)
 
-    def is_due(self, step: Step) -> bool:
-        """Whether a step's build is to be looked through or made again now."""
-        return not self.is_ready(step) and time.monotonic() >= self._failed.get(step, (0.0, 0.0))[0]
+    def is_due(self, link: ChainLink) -> bool:
+        """Whether a link's build is to be verified or made again now."""
+        return not self.is_ready(link) and time.monotonic() >= self._failed.get(link, (0.0, 0.0))[0]
 
-    def is_awaited(self, chain: list[Step]) -> bool:
-        """Whether something of the chain cannot be offered yet, and nothing speaks against that it soon can."""
-        missing = [step for step in chain if not self.is_ready(step)]
-        return bool(missing) and not any(step in self._failed for step in missing)
+    def is_awaited(self, chain: list[ChainLink]) -> bool:
+        """Whether a build of the chain cannot be offered yet, and none has failed: it soon can."""
+        missing = [link for link in chain if not self.is_ready(link)]
+        return bool(missing) and not any(link in self._failed for link in missing)
 
-    def prepare_again(self, step: Step) -> bool:
-        """Make a build of a version that was delivered before ready to be offered; False if that failed."""
+    def prepare_again(self, link: ChainLink) -> bool:
+        """Verify a build of a version that was delivered before, or make it again; False if that failed."""
         try:
-            self.prepare(step)
+            self.prepare(link)
         except VersionError as error:
-            if step not in self._failed:
-                log.warning("version %d cannot be offered to servers that lack it: %s", step.version, error)
-            _, before = self._failed.get(step, (0.0, 0.0))
+            if link not in self._failed:
+                log.warning("version %d cannot be offered to servers that lack it: %s", link.version, error)
+            _, before = self._failed.get(link, (0.0, 0.0))
             pause = min(max(2 * before, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self._failed[step] = (time.monotonic() + pause, pause)
+            self._failed[link] = (time.monotonic() + pause, pause)
             return False
-        self._failed.pop(step, None)
+        self._failed.pop(link, None)
         return True
 
-    def prepare(self, step: Step) -> Build:
-        """A sound build of this step: the one that is there, if every byte is right, else one made now."""
-        found = find_build(self._plan.output, step.base, step.version)
+    def prepare(self, link: ChainLink) -> Build:
+        """A sound build of this link: the one that is there, if every byte is right, else one made now."""
+        found = find_build(self._plan.output, link.base, link.version)
         damaged = False
-        if found is not None and found.facts["digest"] == step.digest and found.facts["shards"] == self._plan.shards:
-            damaged = not self.is_ready(step) and not is_sound(found)
+        if found is not None and (found.record.digest, found.record.shards) == (link.digest, self._plan.shards):
+            # Verified once since the start and not replaced since: its bytes need not be read again.
+            damaged = not self.is_ready(link) and not is_sound(found)
             if not damaged:
                 return self._offered(found)
             log.warning("%s: damaged since it was built; it is built again", found.path)
-        log.info("[entry]start build version:%d input:%s", step.version, step.input)
-        rows = self._source.rows(step, scratch=self._incoming)
+        log.info("[entry]start build version:%d input:%s", link.version, link.input)
+        rows = self._source.rows(link, scratch=self._incoming)
         reach("transfer.fetched")
         made = build(
             rows,
@@ -120,37 +122,39 @@ class Builds:
             shards=self._plan.shards,
             threads=self._plan.threads,
             again=damaged,
+            listener=self._plan.build_listener,
         )
         shutil.rmtree(self._incoming, ignore_errors=True)
         return self._offered(made)
 
-    def pieces(self, chain: list[Step]) -> tuple[Piece, ...]:
+    def chain_files(self, chain: list[ChainLink]) -> tuple[ChainFile, ...]:
+        """What agents fetch for a chain; empty while one of its builds cannot be offered."""
         found = []
-        for step in chain:
-            made = find_build(self._plan.output, step.base, step.version)
-            if made is None or not self.is_ready(step):
+        for link in chain:
+            made = find_build(self._plan.output, link.base, link.version)
+            if made is None or not self.is_ready(link):
                 return ()
             shards = range(self._plan.shards)
             sources = tuple(self._url(made.source(shard)) for shard in shards)
-            hashes = tuple(made.file(shard)["sha256"] for shard in shards)
-            found.append(Piece(step.version, step.base, sources, hashes))
+            hashes = tuple(made.file(shard).sha256 for shard in shards)
+            found.append(ChainFile(link.version, link.base, sources, hashes))
         return tuple(found)
 
     def tidy(self, kept_versions: list[Deployment]) -> None:
-        """Builds that none of the last versions needs go away, and so does what was never finished."""
-        kept = {build_name(step.base, step.version) for one in kept_versions for step in one.chain}
+        """Remove the builds that none of these versions needs, and what was never finished."""
+        kept = {build_name(link.base, link.version) for one in kept_versions for link in one.chain}
         for path in self._plan.output.iterdir() if self._plan.output.is_dir() else ():  # going back needs no builds
             base, _, version = path.name.partition("_")
             if base.isdigit() and version.isdigit() and path.name not in kept:
                 reach("transfer.tidying")
-                remove_build(self._plan.output, path)
+                remove_build(self._plan.output, path, listener=self._plan.build_listener)
                 self._sound.pop(path.name, None)
         clean(self._plan.output)
         shutil.rmtree(self._incoming, ignore_errors=True)
 
     @property
     def _incoming(self) -> Path:
-        """Where row files come to that are not on this machine."""
+        """Where row files of a store elsewhere are copied to."""
         return self._plan.scratch / "incoming"
 
     def _offered(self, found: Build) -> Build:

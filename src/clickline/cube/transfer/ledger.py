@@ -1,6 +1,6 @@
 """What transfer must not forget: what is in service, what is being rolled out and how far, which switch was the last.
 
-Kept in one file, replaced as a whole after each step; a transfer that is killed at any of them goes on from there.
+Kept in one file, replaced as a whole after each step; a transfer that is killed at any of them resumes from there.
 """
 
 from __future__ import annotations
@@ -8,166 +8,147 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from clickline.cube.transfer.instance import PHASES
-from clickline.cube.transfer.version_source import Step
+import msgspec
+from msgspec import Meta, Struct
+
+from clickline.cube.builder.version_source import ChainLink
 from clickline.errors import VersionError
 from clickline.files.json_state import read_state, write_state
 
 FILE = "transfer.json"
 _HISTORY = 200
-ROLLING = ("Downloading", "Reloading", "Enabling")
-"""Phases of what is on its way."""
+Seconds = Annotated[float, Meta(gt=-1e12, lt=1e12)]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-@dataclass
-class Deployment:
-    """One version on its way to the servers, or there."""
+class Phase(Enum):
+    """How far a rollout is."""
 
-    chain: list[Step]
+    CREATED = "created"
+    DOWNLOADING = "downloading"
+    LOADING = "loading"
+    SWITCHING = "switching"
+    FINISHED = "finished"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Phase | None:
+        return _FORMER_NAMES.get(value) if isinstance(value, str) else None
+
+
+_FORMER_NAMES = {
+    "Trigging": Phase.CREATED,
+    "Downloading": Phase.DOWNLOADING,
+    "Reloading": Phase.LOADING,
+    "Enabling": Phase.SWITCHING,
+    "Finished": Phase.FINISHED,
+}
+"""Names in files of earlier releases, which had Cube's: a transfer that is upgraded resumes its rollout."""
+ROLLING = (Phase.DOWNLOADING, Phase.LOADING, Phase.SWITCHING)
+"""Phases of a rollout that has begun and is not over."""
+
+
+class Deployment(Struct, kw_only=True):
+    """One version that is being rolled out, or was."""
+
+    chain: Annotated[list[ChainLink], Meta(min_length=1)]
     """From its base to itself."""
-    phase: str = "Trigging"
-    number: int = 0
-    """Of its switch; 0 before it has one."""
-    create_time: float = field(default_factory=time.time)
-    finish_time: float = 0.0
-    behind: list[str] = field(default_factory=list)
-    """Instances that it went on without."""
-    seconds: dict[str, float] = field(default_factory=dict)
+    phase: Phase = Phase.CREATED
+    number: Number = 0
+    """Number of its switch; 0 before it has one."""
+    create_time: Seconds = msgspec.field(default_factory=time.time)
+    finish_time: Seconds = 0.0
+    behind: list[str] = msgspec.field(default_factory=list)
+    """Names of the instances that it was finished without."""
+    seconds: dict[Phase, Seconds] = msgspec.field(default_factory=dict)
     """When each phase began, since `create_time`."""
 
     @property
-    def step(self) -> Step:
+    def link(self) -> ChainLink:
         return self.chain[-1]
 
     @property
     def version(self) -> int:
-        return self.step.version
+        return self.link.version
 
-    def enter(self, phase: str) -> None:
+    def enter(self, phase: Phase) -> None:
         self.phase = phase
         self.seconds[phase] = round(time.time() - self.create_time, 3)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "chain": [step.to_dict() for step in self.chain],
-            "phase": self.phase,
-            "number": self.number,
-            "create_time": self.create_time,
-            "finish_time": self.finish_time,
-            "behind": self.behind,
-            "seconds": self.seconds,
-        }
 
-    @classmethod
-    def from_state(cls, facts: dict[str, Any]) -> Deployment:
-        """Raises TypeError, ValueError and their like for what `to_state` did not write."""
-        found = cls(**{**facts, "chain": [Step(**step) for step in facts["chain"]]})
-        if not found.chain or found.phase not in PHASES:
-            raise ValueError(f"a chain of {len(found.chain)}, phase {found.phase!r:.40}")
-        numbers = [found.number, *(n for step in found.chain for n in (step.version, step.base, step.parent or 0))]
-        if not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
-            raise ValueError(f"numbers {numbers!r:.200}")
-        times = [found.create_time, found.finish_time, *found.seconds.values()]
-        if not all(type(when) in (int, float) and -1e12 < when < 1e12 for when in times):
-            raise ValueError(f"times {times!r:.200}")
-        texts = [t for step in found.chain for t in (step.id, step.key, step.input, step.digest)]
-        for text in (*texts, *found.behind, *found.seconds):
-            text.encode()
-        return found
+class _LedgerFile(Struct, kw_only=True):
+    """The contents of transfer.json."""
 
-    def to_dict(self, *, name: str, output: str, metas: dict[str, str]) -> dict[str, Any]:
-        """The older shape of a version; numbers are strings."""
-        step = self.step
-        return {
-            "dict_name": name,
-            "version": str(step.version),
-            "depend": str(step.base),
-            "id": step.id,
-            "key": step.key,
-            "mode": step.mode,
-            "input": step.input,
-            "output": output,
-            "status": PHASES[self.phase],
-            "status_str": self.phase,
-            "finish_time": int(self.finish_time),
-            "create_time": int(self.create_time),
-            "meta_infos": metas,
-            "switch": self.number,
-            "behind": self.behind,
-            "seconds": self.seconds,
-        }
+    number: Number
+    current: Deployment | None
+    rolling: Deployment | None
+    past: list[Deployment]
+    held: Number
+    metas: dict[str, str]
 
 
 @dataclass
 class Ledger:
-    """All that is kept."""
+    """What outlives transfer's process."""
 
     path: Path
     number: int = 0
+    """Number of the last switch."""
     current: Deployment | None = None
     rolling: Deployment | None = None
     past: list[Deployment] = field(default_factory=list)
-    """In the order in which they ended, the last one last; those that were given up, too."""
+    """In the order in which they ended, the last one last; also those that were given up."""
     held: int = 0
-    """The version that somebody went back from: not rolled out again until there is another."""
+    """The version that was rolled back from: not rolled out again until there is another."""
     metas: dict[str, str] = field(default_factory=dict)
-    """Registered from outside."""
+    """JSON that other programs registered, by their keys."""
 
     @classmethod
     def read(cls, directory: Path) -> Ledger:
         path = directory / FILE
-        found = read_state(path)
-        if found is None:
+        state = read_state(path)
+        if state is None:
             return cls(path)
         try:
-            rolling = _deployment(found["rolling"])
-            if rolling is not None and rolling.phase not in ROLLING:
-                raise ValueError(f"a rollout in phase {rolling.phase}")
-            return cls(
-                path,
-                number=int(found["number"]),
-                current=_deployment(found["current"]),
-                rolling=rolling,
-                past=[Deployment.from_state(one) for one in found["past"]],
-                held=int(found["held"]),
-                metas={key: json.dumps(json.loads(meta), allow_nan=False) for key, meta in found["metas"].items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            file = _parse(state)
+        except (ValueError, OverflowError, RecursionError) as error:
             raise VersionError(f"{path}: damaged: {error!r:.200}; remove it to begin without what it knew") from None
+        return cls(path, file.number, file.current, file.rolling, file.past, file.held, file.metas)
 
     def save(self) -> None:
-        write_state(
-            self.path,
-            {
-                "number": self.number,
-                "current": self.current and self.current.to_state(),
-                "rolling": self.rolling and self.rolling.to_state(),
-                "past": [one.to_state() for one in self.past],
-                "held": self.held,
-                "metas": self.metas,
-            },
+        file = _LedgerFile(
+            number=self.number,
+            current=self.current,
+            rolling=self.rolling,
+            past=self.past,
+            held=self.held,
+            metas=self.metas,
         )
+        write_state(self.path, msgspec.to_builtins(file, str_keys=True))
 
     def end(self, deployment: Deployment) -> None:
-        """It is finished, or given up."""
+        """Move a deployment that is finished, or given up, to the past."""
         deployment.finish_time = time.time()
         self.past = [*self.past, deployment][-_HISTORY:]
 
     def deployed(self, keep: int) -> list[Deployment]:
         """The last versions that were in service, each once, the newest last."""
-        found: dict[int, Deployment] = {}
-        for one in self.past:
-            if one.phase == "Finished":
-                found.pop(one.version, None)
-                found[one.version] = one
-        if self.current is not None:
-            found.pop(self.current.version, None)
-            found[self.current.version] = self.current
-        return list(found.values())[-keep:]
+        by_version: dict[int, Deployment] = {}
+        finished = [deployment for deployment in self.past if deployment.phase is Phase.FINISHED]
+        for deployment in [*finished, *([] if self.current is None else [self.current])]:
+            by_version.pop(deployment.version, None)  # so that it comes last
+            by_version[deployment.version] = deployment
+        return list(by_version.values())[-keep:]
 
 
-def _deployment(facts: dict[str, Any] | None) -> Deployment | None:
-    return None if facts is None else Deployment.from_state(facts)
+def _parse(state: dict[str, Any]) -> _LedgerFile:
+    """Raises ValueError for anything that `save` did not write."""
+    file = msgspec.convert(state, _LedgerFile)
+    if file.rolling is not None and file.rolling.phase not in ROLLING:
+        raise ValueError(f"a rollout in phase {file.rolling.phase.value}")
+    file.metas = {key: json.dumps(json.loads(meta), allow_nan=False) for key, meta in file.metas.items()}
+    msgspec.json.encode(file)  # refuses text that has no UTF-8, which could not be sent to anybody
+    return file

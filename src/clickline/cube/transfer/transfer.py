@@ -2,9 +2,10 @@
 
     choose → build → all download → all load → all switch, under a new number
 
-One thread goes through these steps and notes each in a file before it takes the next; one driver for each instance does
-the work there (`driving`). Whatever is wrong with a new version, the one in service stays in service, and what is wrong
-is named. Going back to an earlier version needs neither a build nor a download and does not wait for either.
+One thread takes these steps and records each in the ledger before it takes the next; it sets the desired state, and
+one reconciler for each instance does the work there. Whatever is wrong with a new version, the one in service stays in
+service, and the problem is named. Going back to an earlier version needs neither a build nor a download and does not
+wait for either.
 """
 
 from __future__ import annotations
@@ -14,27 +15,28 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
+from clickline.cube.builder.version_source import VersionSource
 from clickline.cube.transfer.builds import Builds, TransferPlan
+from clickline.cube.transfer.desired_state import ChainFile, desired_state
 from clickline.cube.transfer.instance import Instance
-from clickline.cube.transfer.ledger import Deployment, Ledger
-from clickline.cube.transfer.reconciler import Driver, Goal, Piece
-from clickline.cube.transfer.rollout_rule import Answer, Verdict, judge
-from clickline.cube.transfer.version_source import Source
-from clickline.errors import ClicklineError, VersionError
+from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
+from clickline.cube.transfer.reconciler import Reconciler
+from clickline.cube.transfer.rollback import RollbackResult, next_number, rollback_target
+from clickline.cube.transfer.rollout_rule import Decision, Verdict, is_stuck, judge_deployment
+from clickline.errors import ClicklineError
 from clickline.files.failpoints import reach
 
 log = logging.getLogger("clickline.transfer")
-_LOOK_EVERY = 0.05
-"""Seconds between looks at a donefile that lies on this machine."""
+_POLL_EVERY = 0.05
+"""Seconds between polls of a donefile that lies on this machine."""
 _ROLLBACK_WITHIN = 10.0
 
 
 class Transfer:
-    """Works in threads of its own from `start` to `close`. What it tells may be asked for at any time."""
+    """Works in threads of its own from `start` to `close`. Its state may be read from any thread."""
 
-    def __init__(self, plan: TransferPlan, source: Source, *, token: bytes, url: Callable[[str], str]) -> None:
+    def __init__(self, plan: TransferPlan, source: VersionSource, *, token: bytes, url: Callable[[str], str]) -> None:
         self.plan, self._source, self._url = plan, source, url
         self.builds = Builds(plan, source, url=url)
         plan.scratch.mkdir(parents=True, exist_ok=True)
@@ -42,17 +44,17 @@ class Transfer:
         self.problem = ""
         """Why the newest version is not in service, if it should be."""
         self._changed = threading.Condition(threading.RLock())
-        self._woken, self._news, self._stopping = True, False, False
+        self._notified, self._has_news, self._stopping = True, False, False
         self._stamp: object = None
-        self._looked = 0.0
+        self._polled = 0.0
         self._saved = True
-        self.drivers = [
-            Driver(
+        self.reconcilers = [
+            Reconciler(
                 Instance(shard, copy, replica),
                 name=plan.name,
                 token=token,
                 peers=[other.cube for other in replicas if other != replica],
-                on_change=self._something_happened,
+                on_change=self._notify_change,
                 on_damaged=self._distrust_build,
             )
             for shard, replicas in enumerate(plan.replicas)
@@ -62,106 +64,107 @@ class Transfer:
 
     @property
     def instances(self) -> list[Instance]:
-        return [driver.instance for driver in self.drivers]
+        return [reconciler.instance for reconciler in self.reconcilers]
 
     @property
     def runs(self) -> bool:
-        """Whether the thread that takes the steps is there; a step may take long, so how it gets on says nothing."""
+        """Whether the thread that takes the steps is alive; a step may take long, so its progress says nothing."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        self._set_goals()
-        for driver in self.drivers:
-            driver.start()
+        self._set_desired()
+        for reconciler in self.reconcilers:
+            reconciler.start()
         self._thread.start()
 
     def close(self) -> None:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        for driver in self.drivers:
-            driver.close()
+        for reconciler in self.reconcilers:
+            reconciler.close()
         self._thread.join(60.0)
 
     def notify(self) -> None:
-        """There may be a new version: look at once."""
+        """Poll the source at once, since there may be a new version."""
         with self._changed:
-            self._woken = self._news = True
+            self._notified = self._has_news = True
             self._changed.notify_all()
 
-    def rollback(self, version: int = 0) -> dict[str, Any]:
-        """Switch all servers to the version before, or the one that is named, without waiting for anything else."""
+    def rollback(self, version: int = 0) -> RollbackResult:
+        """Switch all servers to the previous version, or the given one, without waiting for anything else."""
         began = time.perf_counter()
         with self._changed:
             ledger = self.ledger
-            target = self._rollback_target(version)
+            # What is being rolled out is given up, and what is left is held: it must not be rolled out again at once.
+            target = rollback_target(ledger, self.instances, version, keep=self.plan.keep)
             left = ledger.rolling or ledger.current
             if ledger.rolling is not None:
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
             ledger.held = left.version if left is not None else 0
-            number = self._next_number()
-            deployment = Deployment(target.chain, phase="Enabling", number=number)
+            number = next_number(ledger, self.instances)
+            deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
             ledger.number, ledger.rolling = number, deployment
             self._save()
-            self._set_goals()
+            self._set_desired()
             self._changed.wait_for(
-                lambda: ledger.rolling is not deployment or self._verdict(deployment).answer is Answer.GO,
+                lambda: ledger.rolling is not deployment or self._verdict(deployment).decision is Decision.GO,
                 _ROLLBACK_WITHIN,
             )
-            self._roll()
+            self._advance()
             done = ledger.current is deployment
             behind = [one.name for one in self.instances if not one.serves(target.version, number)]
         seconds = round(time.perf_counter() - began, 4)
         log.info("rollback to version %d, switch %d: %.3f s", target.version, number, seconds)
-        return {"version": target.version, "switch": number, "seconds": seconds, "behind": behind, "finished": done}
+        return RollbackResult(target.version, number, seconds, behind, done)
 
     def resume(self) -> None:
-        """Roll out the version that somebody went back from, after all."""
+        """Roll out the version that was rolled back from, after all."""
         with self._changed:
             self.ledger.held = 0
             self._save()
         self.notify()
 
     def register_meta(self, key: str, meta: str) -> None:
-        """Keep what somebody tells about a part of a version."""
+        """Keep JSON that another program registers for a part of a version."""
         with self._changed:
             self.ledger.metas[key] = meta
             self._save()
 
     def address_of(self, name: str) -> str:
-        """Where agents get a file of the builds."""
+        """URL of a file of the builds, for agents."""
         return self._url(name)
 
     # --- the thread ---
 
     def _run(self) -> None:
         with suppress(OSError):
-            self._tidy()  # one that was killed may not have come to it
+            self._tidy()  # a transfer that was killed may not have done it
         while not self._stopping:
             try:
                 with self._changed:
-                    self._save_what_was_not()
-                    self._roll()
+                    self._save_again()
+                    self._advance()
                 self._check_builds()
                 with self._changed:
-                    self._roll()
+                    self._advance()
                     blocked = self.ledger.rolling is not None and not self._is_stuck()
                 if not blocked and self._is_due():
-                    self._look()
+                    self._poll()
             except ClicklineError as error:
-                self._complain(str(error))
+                self._report_problem(str(error))
             except Exception as error:
                 log.exception("transfer")
-                self._complain(f"{type(error).__name__}: {error}")
+                self._report_problem(f"{type(error).__name__}: {error}")
             with self._changed:
-                self._changed.wait_for(lambda: self._news or self._stopping, _LOOK_EVERY)
-                self._news = False
+                self._changed.wait_for(lambda: self._has_news or self._stopping, _POLL_EVERY)
+                self._has_news = False
 
     def _check_builds(self) -> None:
-        """Before builds of versions that are in service or under way are offered again: every byte is looked at.
+        """Verify the builds of versions that are in service or being rolled out before they are offered again.
 
-        After a start nobody knows what happened to them meanwhile, and an agent may say that it got something else.
+        After a start nobody knows what happened to them meanwhile, and an agent may have got something else.
         """
         with self._changed:
             offered = [one for one in (self.ledger.rolling, self.ledger.current) if one is not None]
@@ -170,94 +173,96 @@ class Transfer:
                 continue
             is_ready = self.builds.prepare_again(step)
             with self._changed:
-                self._set_goals()
-                for driver in self.drivers if is_ready else ():
-                    driver.try_again()
-                self._roll()
+                self._set_desired()
+                for reconciler in self.reconcilers if is_ready else ():
+                    reconciler.try_again()
+                self._advance()
 
     def _tidy(self) -> None:
         with self._changed:
             rolling = [self.ledger.rolling] if self.ledger.rolling is not None else []
             self.builds.tidy([*self.ledger.deployed(self.plan.keep), *rolling])
 
-    def _distrust_build(self, piece: Piece) -> None:
-        self.builds.suspect(piece.base, piece.version)
-        self._something_happened()
+    def _distrust_build(self, file: ChainFile) -> None:
+        self.builds.suspect(file.base, file.version)
+        self._notify_change()
 
     def _save(self) -> None:
-        """Note where we are. If that fails, nothing further is done before it has succeeded."""
+        """Write the ledger. If that fails, nothing further is done before it has succeeded."""
         self._saved = False
         self.ledger.save()
         self._saved = True
 
-    def _save_what_was_not(self) -> None:
+    def _save_again(self) -> None:
         if not self._saved:
             self._save()
-            self._set_goals()
+            self._set_desired()
 
     def _is_due(self) -> bool:
         stamp = self._source.stamp()
-        if self._woken or stamp != self._stamp or time.monotonic() - self._looked >= self.plan.interval:
-            self._woken, self._stamp, self._looked = False, stamp, time.monotonic()
+        if self._notified or stamp != self._stamp or time.monotonic() - self._polled >= self.plan.interval:
+            self._notified, self._stamp, self._polled = False, stamp, time.monotonic()
             return True
         return False
 
-    def _look(self) -> None:
-        """Choose and build; the rollout begins when a build is there."""
+    def _poll(self) -> None:
+        """Choose a version and build it; its rollout begins when the build is there."""
         chain = self._source.chain()
         with self._changed:
             serving = self.ledger.rolling or self.ledger.current
             held = self.ledger.held
         if not chain or chain[-1].version in (held, serving and serving.version):
-            self._complain("" if self.ledger.rolling is None else self.problem)
+            self._report_problem("" if self.ledger.rolling is None else self.problem)
             return
         reach("transfer.chosen")
+        # Building takes long and holds no lock: a rollback may come in between, which the checks below notice.
         good, problem = self.builds.build(chain)
-        self._complain(problem)
+        self._report_problem(problem)
         if not good or good[-1].version in (held, serving and serving.version):
             return
         if serving and serving.version > good[-1].version and chain[-1].version > serving.version:
-            return  # what is newer is not sound, and going back is not what was asked for
+            return  # the newer one is not sound, and nobody asked to go back
         with self._changed:
             ledger = self.ledger
             if ledger.held != held or (ledger.rolling or ledger.current) is not serving:
-                return  # somebody went back meanwhile
+                return  # a rollback came in between
             if ledger.rolling is not None:
                 self._give_up(ledger.rolling)
-            deployment = Deployment(good)
-            deployment.enter("Downloading")
+            deployment = Deployment(chain=good)
+            deployment.enter(Phase.DOWNLOADING)
             ledger.rolling = deployment
-            ledger.held = 0  # the store names another version than the one that somebody went back from
+            ledger.held = 0  # the store names another version than the one that was rolled back from
             self._save()
-            log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
+            log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.link.base)
             reach("transfer.built")
-            self._set_goals()
+            self._set_desired()
 
-    def _roll(self) -> None:
+    def _advance(self) -> None:
         """Take the steps of the rollout that can be taken now."""
         ledger = self.ledger
         while (rolling := ledger.rolling) is not None and not self._stopping:
             verdict = self._verdict(rolling)
-            if verdict.answer is Answer.WAIT:
+            if verdict.decision is Decision.WAIT:
                 return
             rolling.behind = list(verdict.behind)
             without = f", without {', '.join(verdict.behind)}" if verdict.behind else ""
-            if rolling.phase == "Downloading":
-                log.info("[all download ok]inst :%d%s", len(self.drivers), without)
-                rolling.enter("Reloading")
+            if rolling.phase is Phase.DOWNLOADING:
+                log.info("[all download ok]inst :%d%s", len(self.reconcilers), without)
+                rolling.enter(Phase.LOADING)
                 self._save()
                 reach("transfer.downloaded")
-            elif rolling.phase == "Reloading":
-                log.info("[all reload ok]inst:%d%s", len(self.drivers), without)
+            elif rolling.phase is Phase.LOADING:
+                log.info("[all reload ok]inst:%d%s", len(self.reconcilers), without)
                 reach("transfer.loaded")
-                ledger.number = rolling.number = self._next_number()
-                rolling.enter("Enabling")
+                # The number is in the ledger before any server is told to switch, so that it is never used twice.
+                ledger.number = rolling.number = next_number(ledger, self.instances)
+                rolling.enter(Phase.SWITCHING)
                 self._save()
                 reach("transfer.numbered")
             else:
-                log.info("[all enable ok]inst :%d%s", len(self.drivers), without)
+                log.info("[all enable ok]inst :%d%s", len(self.reconcilers), without)
                 reach("transfer.switched")
-                rolling.enter("Finished")
+                rolling.enter(Phase.FINISHED)
                 ledger.end(rolling)
                 ledger.current, ledger.rolling = rolling, None
                 self._save()
@@ -265,81 +270,33 @@ class Transfer:
                 self._tidy()
                 reach("transfer.finished")
                 self._changed.notify_all()
-            self._set_goals()
+            self._set_desired()
 
     def _verdict(self, rolling: Deployment) -> Verdict:
-        version, number = rolling.version, rolling.number
-        made_it: dict[str, Callable[[Instance], bool]] = {
-            "Downloading": lambda one: one.has_downloaded(version),
-            "Reloading": lambda one: one.has_loaded(version),
-            "Enabling": lambda one: one.serves(version, number),
-        }
-        return judge(
-            self.instances,
-            made_it[rolling.phase],
-            patience=self.plan.patience,
-            now=time.monotonic(),
-            refusals_count=rolling.phase == "Enabling",
-        )
+        return judge_deployment(rolling, self.instances, patience=self.plan.patience, now=time.monotonic())
 
     def _is_stuck(self) -> bool:
-        """Whether the rollout waits for somebody who is in trouble: a newer version may then take its place."""
-        now = time.monotonic()
-        return any(
-            one.trouble_since is not None and now - one.trouble_since > self.plan.patience for one in self.instances
-        )
+        return is_stuck(self.instances, patience=self.plan.patience, now=time.monotonic())
 
     def _give_up(self, rolling: Deployment) -> None:
-        log.warning("version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase)
+        log.warning(
+            "version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase.value
+        )
         self.ledger.end(rolling)
-        if rolling.phase == "Enabling":
+        if rolling.phase is Phase.SWITCHING:
             self.ledger.current = rolling
 
-    def _rollback_target(self, version: int) -> Deployment:
-        ledger = self.ledger
-        known = ledger.deployed(self.plan.keep)
-        others = [one for one in known if ledger.current is None or one.version != ledger.current.version]
-        if ledger.rolling is not None and ledger.rolling.phase == "Enabling" and ledger.current is not None:
-            others = known
-        chosen = [one for one in known if one.version == version] if version else others[-1:]
-        if not chosen:
-            listed = ", ".join(str(one.version) for one in others) or "none"
-            raise VersionError(f"no version {version or 'before this one'} to go back to; kept: {listed}")
-        shards = {one.shard for one in self.instances if one.has_loaded(chosen[0].version)}
-        if len(shards) < self.plan.shards:
-            raise VersionError(f"version {chosen[0].version} is not loaded on any server of some shard")
-        return chosen[0]
+    def _set_desired(self) -> None:
+        desired = desired_state(self.ledger, self.builds)
+        for reconciler in self.reconcilers:
+            reconciler.set_desired(desired)
 
-    def _next_number(self) -> int:
-        """Higher than any that we gave or a server has seen, should our own memory have been lost."""
-        return 1 + max([self.ledger.number, *(int(one.seen.get("number", 0)) for one in self.instances)])
-
-    def _set_goals(self) -> None:
-        current, rolling = self.ledger.current, self.ledger.rolling
-        serve = current
-        prepare = None
-        if rolling is not None and rolling.phase == "Enabling":
-            serve = rolling
-        elif rolling is not None:
-            prepare = rolling
-        goal = Goal(
-            serve=None if serve is None else (serve.version, serve.number),
-            prepare=None if prepare is None else prepare.version,
-            load=prepare is not None and prepare.phase == "Reloading",
-            chains=tuple(self.builds.pieces(one.chain) for one in (serve, prepare) if one is not None),
-            awaited=tuple(
-                one.version for one in (serve, prepare) if one is not None and self.builds.is_awaited(one.chain)
-            ),
-        )
-        for driver in self.drivers:
-            driver.set_goal(goal)
-
-    def _something_happened(self) -> None:
+    def _notify_change(self) -> None:
         with self._changed:
-            self._news = True
+            self._has_news = True
             self._changed.notify_all()
 
-    def _complain(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         if problem != self.problem:
             if problem:
                 log.warning("%s", problem)

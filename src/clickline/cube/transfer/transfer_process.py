@@ -1,4 +1,4 @@
-"""Transfer's process: plan, source, HTTP and threads put together."""
+"""Transfer's process: transfer, its HTTP, the file server of the builds and the lock of its directory."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from clickline.cube.builder.version_source import VersionSource
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.transfer import Transfer
-from clickline.cube.transfer.transfer_api import transfer_app
-from clickline.cube.transfer.version_source import Source
+from clickline.cube.transfer.transfer_api import TransferApi, TransferRoutes
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer
@@ -23,14 +23,14 @@ log = logging.getLogger("clickline.transfer")
 
 
 @dataclass(frozen=True)
-class TransferPlace:
+class TransferOptions:
     """Where transfer listens."""
 
     token: bytes
     host: str = "127.0.0.1"
     port: int = 0
     wget_port: int = 0
-    """Of the built files; 0: the same port."""
+    """Port of the built files; 0: the same port."""
     address: str = ""
     """How agents reach this machine; `host` if empty."""
     open_to_all: bool = False
@@ -38,34 +38,44 @@ class TransferPlace:
 
 
 class TransferProcess:
-    """From its first to its last breath."""
+    """A transfer that listens: opened by the constructor, at work until `close`."""
 
-    def __init__(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
+    def __init__(
+        self,
+        plan: TransferPlan,
+        source: VersionSource,
+        options: TransferOptions,
+        *,
+        routes: TransferRoutes | None = None,
+    ) -> None:
+        """`routes` makes further HTTP routes, such as Cube's."""
         with ExitStack() as opening:
             self._lock = DirectoryLock(plan.scratch, f"transfer of {plan.name}")
             opening.callback(self._lock.release)
-            self._open(plan, source, place)
+            self._open(plan, source, options, routes)
             opening.pop_all()
 
-    def _open(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+    def _open(
+        self, plan: TransferPlan, source: VersionSource, options: TransferOptions, routes: TransferRoutes | None
+    ) -> None:
+        guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
         self._base = ""
-        self.transfer = Transfer(plan, source, token=place.token, url=self._url)
-        app = transfer_app(self.transfer, guard=guard, files=self._files, wget_port=place.wget_port)
-        self.web = WebServer(app, host=place.host, port=place.port)
+        self.transfer = Transfer(plan, source, token=options.token, url=self._url)
+        app = TransferApi(self.transfer, guard=guard).app(files=self._files, routes=routes)
+        self.web = WebServer(app, host=options.host, port=options.port)
         self._files_web = None
-        if place.wget_port and place.wget_port != self.web.port:
-            self._files_web = WebServer(app, host=place.host, port=place.wget_port)
-        shown = place.address or place.host
+        if options.wget_port and options.wget_port != self.web.port:
+            self._files_web = WebServer(app, host=options.host, port=options.wget_port)
+        shown = options.address or options.host
         shown = f"[{shown}]" if ":" in shown else shown
-        self._base = f"http://{shown}:{place.wget_port or self.web.port}/output"
+        self._base = f"http://{shown}:{options.wget_port or self.web.port}/output"
         self.stopped = threading.Event()
         log.info("listens at %s, builds at %s", self.web.address, self._base)
         self.transfer.start()
-        if place.ready is not None:
-            write_state(place.ready, {"pid": os.getpid(), "http": self.web.address})
+        if options.ready is not None:
+            write_state(options.ready, {"pid": os.getpid(), "http": self.web.address})
 
     def _url(self, name: str) -> str:
         return f"{self._base}/{name}"

@@ -1,4 +1,4 @@
-"""Settings of transfer: a YAML file with the keys of Cube's transfer.conf, or transfer.conf itself.
+"""Settings of transfer: a YAML file with the keys of Cube's transfer.conf.
 
 dict_name: ctr
 donefile_address: /data/versions          # or any URL
@@ -16,16 +16,16 @@ keep: 3
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import httpx
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from clickline.compat.cube.transfer_conf import read_transfer_conf
-from clickline.config.loading.reader import checked_settings, read_settings
+from clickline.config.loading.reader import read_settings
 from clickline.config.section import ASCII_NAME_PATTERN, Section
+from clickline.cube.builder.build_record import BuildListener
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Replica
 
@@ -85,15 +85,20 @@ class TransferSettings(Section):
     """Threads of the builder; 0: one for each core."""
 
 
-def read_transfer(path: Path) -> TransferSettings:
-    """A file whose name ends in .conf is Cube's own, any other is YAML. Raises JobError with all that is wrong."""
-    if path.suffix == ".conf":
-        return checked_settings(_from_conf(path), TransferSettings, source=str(path))
+def read_transfer_yaml(path: Path) -> TransferSettings:
+    """Raises JobError with all that is wrong."""
     return read_settings(path, TransferSettings, what="a transfer's configuration")
 
 
-def plan_of(settings: TransferSettings, **changes: Any) -> TransferPlan:
-    """What is to be done. `changes` are from the command line."""
+def plan_of(
+    settings: TransferSettings,
+    *,
+    interval: float | None = None,
+    patience: float | None = None,
+    keep: int | None = None,
+    build_listener: BuildListener | None = None,
+) -> TransferPlan:
+    """What is to be done. The numbers are from the command line, and go before those of the file."""
     return TransferPlan(
         name=settings.dict_name,
         replicas=[
@@ -102,43 +107,15 @@ def plan_of(settings: TransferSettings, **changes: Any) -> TransferPlan:
         ],
         output=Path(settings.output_address),
         scratch=Path(settings.tmp_address),
-        **{
-            "interval": settings.interval,
-            "patience": settings.wait,
-            "keep": settings.keep,
-            "threads": settings.threads,
-            "mode": settings.mode,
-            "donefile": settings.donefile_address,
-            "deploy_path": settings.shards[0][0].deploy_path,
-            **{name: value for name, value in changes.items() if value is not None},
-        },
+        interval=settings.interval if interval is None else interval,
+        patience=settings.wait if patience is None else patience,
+        keep=settings.keep if keep is None else keep,
+        threads=settings.threads,
+        mode=settings.mode,
+        donefile=settings.donefile_address,
+        deploy_path=settings.shards[0][0].deploy_path,
+        build_listener=build_listener,
     )
-
-
-def _from_conf(path: Path) -> dict[str, Any]:
-    conf = read_transfer_conf(path)
-    default = conf.default
-    shards: list[list[dict[str, str]]] = [[] for _ in range(default.shard_num)]
-    for one in conf.instances:
-        host = f"[{one.cube_host}]" if ":" in one.cube_host else one.cube_host
-        agent = f"[{one.agent_host}]" if ":" in one.agent_host else one.agent_host
-        shards[one.shard].append(
-            {
-                "agent": f"http://{agent}:{one.agent_port}",
-                "cube": f"tcp:{host}:{one.cube_port}",
-                "deploy_path": one.deploy_path,
-            }
-        )
-    return {
-        "dict_name": default.dict_name,
-        "donefile_address": default.donefile_address,
-        "output_address": default.output_address,
-        "tmp_address": default.tmp_address,
-        "transfer_address": default.transfer_address,
-        "wget_port": default.wget_port,
-        "mode": default.mode,
-        "shards": shards,
-    }
 
 
 def _url(agent: str) -> str:

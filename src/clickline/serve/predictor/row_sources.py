@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, Found
+from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, CubeAnswer, NoSuchVersionError
 from clickline.errors import PeerError
 from clickline.serve.metrics.counters import series
 from clickline.serve.predictor.input_builder import Floats, RowSource
@@ -104,9 +104,9 @@ class CubeRows:
         """Rows from the cube, where it has none (1), and whether all could be read."""
         try:
             found = self._cube.get(table, keys, version=self._asked)
+        except NoSuchVersionError as error:
+            raise VersionGoneError(str(error)) from error
         except PeerError as error:
-            if str(error).startswith("no-such-version"):
-                raise VersionGoneError(str(error)) from error
             raise refuse("rows_unavailable", f"rows of table {table} cannot be read: {error}", _RETRY) from error
         facts = self._tables[table]
         if found.code != OK:
@@ -128,7 +128,7 @@ class CubeRows:
         found._asked = self._version
         return found
 
-    def _fail(self, table: str, found: Found) -> None:
+    def _fail(self, table: str, found: CubeAnswer) -> None:
         unknown = int(np.count_nonzero(found.status == UNKNOWN))
         self._counts.count("clickline_rows_unavailable_total", unknown)
         if self._failure == "error":

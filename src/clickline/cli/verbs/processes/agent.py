@@ -29,14 +29,15 @@ def agent(
     Example: clickline agent /cube --cube tcp:127.0.0.1:8027 --listen 0.0.0.0:8001 --rate 100
     """
     from clickline.cli.shared.services import host_and_port, run_service, same_port
-    from clickline.cube.agent.agent import AgentPlace
+    from clickline.compat.cube.http.agent_routes import agent_routes
+    from clickline.cube.agent.agent import AgentOptions
     from clickline.cube.agent.agent_process import AgentProcess
     from clickline.net.addresses import address_of
 
     host, port = host_and_port(listen)
 
     def make(token: bytes) -> Any:
-        place = AgentPlace(
+        options = AgentOptions(
             deploy=deploy,
             token=token,
             cube=address_of(cube, source="--cube") if cube else "",
@@ -47,6 +48,6 @@ def agent(
             largest=int(largest * 1e9),
             ready=ready_file,
         )
-        return AgentProcess(place)
+        return AgentProcess(options, routes=agent_routes)
 
     run_service("agent", 0, make)

@@ -43,14 +43,15 @@ def serve(
     open_to_all: Open = False,
     ready_file: Ready = None,
 ) -> None:
-    """Serve one shard: rows over the wire, the older paths over HTTP. The token is CLICKLINE_TOKEN's.
+    """Serve one shard: rows over the wire, Cube's paths over HTTP. The token is CLICKLINE_TOKEN's.
 
     What is in service survives a restart. An agent (`clickline agent`) brings new versions.
 
     Example: clickline cube serve /cube --name ctr --shard 0 --shards 2 --listen tcp:0.0.0.0:8027
     """
     from clickline.cli.shared.services import host_and_port, run_service, same_port
-    from clickline.cube.server.cube_process import CubePlace, CubeProcess
+    from clickline.compat.cube.http.server_routes import server_routes
+    from clickline.cube.server.cube_process import CubeOptions, CubeProcess
     from clickline.errors import JobError
 
     if shard >= shards:
@@ -58,7 +59,7 @@ def serve(
     host, port = ("127.0.0.1", None) if http == "off" else host_and_port(http)
 
     def make(token: bytes) -> Any:
-        place = CubePlace(
+        options = CubeOptions(
             name=name,
             directory=directory,
             token=token,
@@ -72,7 +73,7 @@ def serve(
             open_gateway=open_to_all,
             ready=ready_file,
         )
-        return CubeProcess(place)
+        return CubeProcess(options, routes=server_routes)
 
     run_service("cube", shard, make)
 
@@ -152,8 +153,14 @@ def bench(
     shown = Table("what", "value")
     for key, value in found["microseconds"].items():
         shown.add_row(key if key == "avg" else f"{key} %", f"{value:,.1f} us")
-    for key in ("qps", "keys_per_second", "requests", "failed", "missing_keys"):
-        shown.add_row(key, f"{found[key]:,}")
+    for label, number in (
+        ("qps", found["qps"]),
+        ("keys_per_second", found["keys_per_second"]),
+        ("requests", found["requests"]),
+        ("failed", found["failed"]),
+        ("missing_keys", found["missing_keys"]),
+    ):
+        shown.add_row(label, f"{number:,}")
     results().print(shown)
 
 
@@ -189,12 +196,13 @@ def rollback(
 
 
 def _connected(servers: str, name: str, **options: Any) -> Any:
+    from clickline.compat.cube.cube_conf import connect_by_conf
     from clickline.cube.cube_client import Cube
     from clickline.launch.environment import read_token
     from clickline.net.addresses import addresses_of
 
     token = read_token(os.environ)
     if Path(servers).is_file():
-        return Cube.connect(Path(servers), name="" if name == "cube" else name, token=token)
+        return connect_by_conf(servers, name="" if name == "cube" else name, token=token)
     shards = [addresses_of(part, source="--servers") for part in servers.split(";")]
     return Cube.connect(shards, name=name, token=token, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from clickline.cli.verbs.processes.cube import Open, Ready
 
 def transfer(
     config: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A YAML file, or the older transfer.conf.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="A YAML file, or Cube's transfer.conf.", show_default=False)
     ],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes a free one.")] = "127.0.0.1:8099",
     interval: Annotated[
@@ -33,17 +34,20 @@ def transfer(
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """
     from clickline.cli.shared.services import host_and_port, run_service, same_port
-    from clickline.compat.cube.product_source import EitherSource
-    from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
-    from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
+    from clickline.compat.cube.http.meta_info import MetaInfoFiles
+    from clickline.compat.cube.http.transfer_routes import transfer_routes
+    from clickline.compat.cube.product_source import DonefileSource
+    from clickline.compat.cube.transfer_conf import read_transfer
+    from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
+    from clickline.cube.transfer.transfer_settings import plan_of
 
     host, port = host_and_port(listen)
     keys = read_transfer(config)
-    plan = plan_of(keys, interval=interval, patience=wait, keep=keep)
-    source = EitherSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
+    plan = plan_of(keys, interval=interval, patience=wait, keep=keep, build_listener=MetaInfoFiles())
+    source = DonefileSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
 
     def make(token: bytes) -> Any:
-        place = TransferPlace(
+        options = TransferOptions(
             token=token,
             host=host,
             port=same_port(port, ready_file),
@@ -52,6 +56,7 @@ def transfer(
             open_to_all=open_to_all,
             ready=ready_file,
         )
-        return TransferProcess(plan, source, place)
+        routes = partial(transfer_routes, wget_port=keys.wget_port)
+        return TransferProcess(plan, source, options, routes=routes)
 
     run_service("transfer", 0, make)

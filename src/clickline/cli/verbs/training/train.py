@@ -39,7 +39,7 @@ def train(
     """
     from clickline.launch.environment import torch_environment
 
-    flags = _older_flags()
+    flags = _paddle_flags()
     draft = _read(job, [*flags.overrides, *(overrides or [])])
     if draft.loaded.job.way == "collective":
         os.environ.update(torch_environment(os.environ))
@@ -110,14 +110,14 @@ def _left_by_run(file: str) -> bool:
     return Path(file).name == JOB_FILE and (Path(file).parent / CHECKPOINTS).is_dir()
 
 
-def _older_flags() -> Flags:
-    """What flags of the older communicator change; those that are dead are reported, by one process of a job only."""
-    from clickline.compat.paddle_environment.communicator_flags import Flags, older_flags
+def _paddle_flags() -> Flags:
+    """What flags of PaddlePaddle's communicator change; dead ones are reported, by one process of a job only."""
+    from clickline.compat.paddle_environment.communicator_flags import Flags, paddle_flags
     from clickline.processes.child import launched
 
     if launched():  # the job that our launcher hands on has them in it, and --set on top of them
         return Flags([], {})
-    flags = older_flags()
+    flags = paddle_flags()
     if flags.dead and os.environ.get("RANK", "0") == "0":
         errors().print(flags.report(), markup=False, soft_wrap=True)
     return flags

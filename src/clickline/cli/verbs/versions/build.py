@@ -14,7 +14,7 @@ def build(
     store: Annotated[
         str,
         typer.Argument(
-            metavar="STORE", help="Where versions are: a directory or a URL; older donefiles too.", show_default=False
+            metavar="STORE", help="Where versions are: a directory or a URL; Cube's donefiles too.", show_default=False
         ),
     ],
     to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where builds are made.", show_default=False)],
@@ -34,24 +34,27 @@ def build(
     import shutil
     import tempfile
 
-    from clickline.compat.cube.product_source import EitherSource
-    from clickline.cube.transfer.builder import build as make
+    import msgspec
+
+    from clickline.compat.cube.http.meta_info import MetaInfoFiles
+    from clickline.compat.cube.product_source import DonefileSource
+    from clickline.cube.builder.builder import build as make
     from clickline.errors import VersionError
 
-    source = EitherSource(store, table=name)
+    source = DonefileSource(store, table=name)
     chain = source.chain(version)
     if not chain:
         raise VersionError(f"{store}: no version has been published there")
     builds = []
     scratch = Path(tempfile.mkdtemp(prefix="clickline-build-"))
     try:
-        for step in chain:
-            rows = source.rows(step, scratch=scratch)
-            builds.append(make(rows, out=to, name=name, shards=shards, threads=threads))
+        for link in chain:
+            rows = source.rows(link, scratch=scratch)
+            builds.append(make(rows, out=to, name=name, shards=shards, threads=threads, listener=MetaInfoFiles()))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if as_json:
-        print_json([{"path": str(one.path), **one.facts} for one in builds])
+        print_json([{"path": str(one.path), **msgspec.to_builtins(one.record)} for one in builds])
     for one in builds if not as_json else ():
-        rows_in = sum(part["rows"] for part in one.facts["files"].values())
-        say(f"{one.path}: {one.facts['kind']} {one.facts['version']}, {rows_in:,} rows in {shards} shards")
+        rows_in = sum(file.rows for file in one.record.files.values())
+        say(f"{one.path}: {one.record.kind} {one.record.version}, {rows_in:,} rows in {shards} shards")

@@ -51,6 +51,8 @@ def export(
 
     Example: clickline export versions/demo 12 --to /data/ctr_cube --format sequencefile
     """
+    from dataclasses import asdict
+
     from clickline.compat.cube.cube_export import export_version
     from clickline.errors import VersionError
     from clickline.progress import Silent, watcher_for
@@ -79,7 +81,7 @@ def export(
     finally:
         watcher.end()
     if as_json:
-        facts = [product.to_dict() for product in products]
+        facts = [asdict(product) for product in products]
         print_json({"store": store.url, "version": version, "to": str(to), "format": format, "products": facts})
         return
     if not products:

@@ -80,7 +80,7 @@ def show(store: Place, version: MaybeNumber = None, storage: StoragePairs = None
 def verify(
     store: Place,
     version: MaybeNumber = None,
-    sample: Annotated[bool, typer.Option("--sample", help="Predict the kept sample again, too.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Predict the golden sample again, too.")] = False,
     storage: StoragePairs = None,
     as_json: AsJson = False,
 ) -> None:

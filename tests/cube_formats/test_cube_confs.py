@@ -73,7 +73,7 @@ DEFAULTS = [line.split(":")[0].split("=")[0] for line in TRANSFER.splitlines()[2
 @pytest.mark.parametrize("key", DEFAULTS)
 def test_each_key_of_a_transfer_conf_is_required(key: str) -> None:
     text = "".join(line for line in TRANSFER.splitlines(keepends=True) if not line.startswith(key))
-    with pytest.raises(JobError, match=rf"transfer\.conf: \[default\] {key} is missing\."):
+    with pytest.raises(JobError, match=rf"transfer\.conf: \[default\] {key} is missing$"):
         parse_transfer_conf(text)
 
 
@@ -98,8 +98,8 @@ def test_each_key_of_a_transfer_conf_is_required(key: str) -> None:
         ("[default]", "", "line 3: dict_name comes before the first section"),
         ("copy_num: 1", "copy_num: 1\ncopy_num: 1", "line 13: copy_num is there twice"),
         ("copy_num: 1", "copy_num", "line 12: 'key: value' is expected, got 'copy_num'"),
-        ("[cube_agent]", "[default]", r"line 16: '\[default\]' is no new section"),
-        ("[cube_agent]", "[cube_agent", "is no new section"),
+        ("[cube_agent]", "[default]", r"line 16: '\[default\]' is not a new section"),
+        ("[cube_agent]", "[cube_agent", "is not a new section"),
     ],
 )
 def test_each_mistake_in_a_transfer_conf_is_named(before: str, after: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The older tool's way to read a SequenceFile, in plain Python from its description. Independent of the native one."""
+"""A SequenceFile as Cube's tool reads it, in plain Python from its description. Independent of the native one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADER = b"SEQ\x06" + b'"' + CLASS + b'"' + CLASS + bytes(6)
 
 
 def records(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Keys and values. Stops without a word where the file ends, as the older one does."""
+    """Keys and values. Stops without a word where the file ends, as Cube's does."""
     data = path.read_bytes()
     assert data[: len(HEADER)] == HEADER
     at = len(HEADER) + 16
@@ -31,7 +31,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def written(rows: list[tuple[int, bytes]], sync: bytes) -> bytes:
-    """The bytes that the older writer makes."""
+    """The bytes that Cube's writer makes."""
     data, since = HEADER + sync, 0
     for key, value in rows:
         record = struct.pack("<Q", key) + value

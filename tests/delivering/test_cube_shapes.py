@@ -1,4 +1,4 @@
-"""The older HTTP shapes of agent and cube server, literally, and every command of theirs."""
+"""Cube's HTTP shapes of agent and cube server, literally, and every command of theirs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from one_shard import OneShard
 
+from clickline.compat.cube.http.agent_routes import run_cube_command
+from clickline.cube.messages import DownloadCommand
 from version_stores import keys_from, rows_of
 
 DONE = {"success": "0", "message": "query ok", "data": ""}
@@ -25,11 +27,11 @@ def test_agent_downloads_loads_and_enables(shard: OneShard) -> None:
     version = shard.store.base(keys_from(1, 100))
     assert shard.command("download", version) == DONE
     assert (shard.deploy / "data" / str(version) / "test_dict_part0.tar").exists()
-    assert shard.cube.shelf.loaded == []
+    assert shard.cube.versions.loaded == []
     assert shard.command("reload", version) == DONE
-    assert (shard.cube.shelf.loaded, shard.cube.shelf.view.version) == ([version], 0)
+    assert (shard.cube.versions.loaded, shard.cube.versions.view.version) == ([version], 0)
     assert shard.command("enable", version) == DONE
-    assert shard.cube.shelf.view.version == version
+    assert shard.cube.versions.view.version == version
     patch = shard.store.delta(keys_from(5, 10))
     shard.deliver(patch)
     assert (shard.deploy / "data" / f"{version}_{patch}" / "test_dict_part0.tar").exists()
@@ -43,9 +45,9 @@ def test_agent_checks_clears_pops_and_rolls_back(shard: OneShard) -> None:
     checked = shard.command("check", other)
     assert (checked["success"], checked["data"]["loaded"], checked["data"]["enabled"]) == ("0", True, True)
     assert shard.command("rollback", one) == DONE
-    assert shard.cube.shelf.view.version == one
+    assert shard.cube.versions.view.version == one
     assert shard.command("pop", other) == DONE
-    assert shard.cube.shelf.loaded == [one]
+    assert shard.cube.versions.loaded == [one]
     assert shard.command("check", other)["data"]["loaded"] is False
     assert shard.command("clear", other) == DONE
     assert not (shard.deploy / "data" / str(other)).exists()
@@ -120,14 +122,14 @@ def test_one_command_at_a_time(shard: OneShard, monkeypatch: pytest.MonkeyPatch)
     version = shard.store.base(keys_from(1, 10))
     at_work, go_on = threading.Event(), threading.Event()
 
-    def slow(_work: object) -> None:
+    def slow(_command: object, _file: object) -> None:
         at_work.set()
         assert go_on.wait(10)
 
-    shard.agent.agent._commands["download"] = slow
+    shard.agent.agent._handlers[DownloadCommand] = slow
     body = shard.body("download", version)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(shard.agent.agent.run(body)))
+    thread = threading.Thread(target=lambda: answers.append(run_cube_command(shard.agent.agent, body)))
     thread.start()
     assert at_work.wait(10)
     again = shard.http.post(f"{shard.agent.web.address}/agent/cmd", json=body).json()
@@ -206,9 +208,9 @@ def test_control(shard: OneShard) -> None:
     assert shard.control(cmd="status").json() == {"cur_version": str(patch), "bg_version": "", "status": 0}
     assert shard.control(cmd="bg_unload").status_code == 200
     assert shard.control(cmd="reload_base", version_path=f"/{base}").status_code == 200
-    assert shard.cube.shelf.view.version == base
+    assert shard.cube.versions.view.version == base
     assert shard.control(cmd="reload_patch").status_code == 200
-    assert shard.cube.shelf.view.version == patch
+    assert shard.cube.versions.view.version == patch
 
 
 def test_control_refuses(shard: OneShard) -> None:

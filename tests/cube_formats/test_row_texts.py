@@ -70,7 +70,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, data: bytes, values: Values
         ("-1:x", "text", "below 2^64, got '-1'"),
         ("18446744073709551616:x", "text", "below 2^64"),
         ("1_0:x", "text", "below 2^64"),
-        ("5:1 x", "fp32", "'x' is no number"),
+        ("5:1 x", "fp32", "'x' is not a number"),
         ("5:1e39", "fp32", "too large for fp32"),
         ("5:abc", "hex", "pairs of hexadecimal digits"),
         ("", "text", "there is no colon"),
@@ -84,7 +84,7 @@ def test_a_bad_line_is_named_and_leaves_no_file(tmp_path: Path, line: str, value
     assert [item.name for item in tmp_path.iterdir()] == ["text"]
 
 
-def test_the_dump_has_the_older_form(tmp_path: Path) -> None:
+def test_the_dump_has_the_form_of_cube(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("5:AB\n6:\n7:z\n")
     from_text(tmp_path / "text", tmp_path / "seq")
     assert list(dump(tmp_path / "seq", most=2)) == ["key: 5 , value: 4142", "key: 6 , value: "]

@@ -1,4 +1,4 @@
-"""SequenceFiles: literal bytes, what the older reader makes of ours and we of the older writer's, and hostile ones."""
+"""SequenceFiles: literal bytes, what Cube's reader makes of ours and we of Cube's writer's, and hostile ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_marks_follow_each_2000_bytes_of_keys_and_values(tmp_path: Path) -> None
 
 @budgeted
 @given(rows)
-def test_the_older_reader_reads_what_we_write(tmp_path: Path, given: list[tuple[int, bytes]]) -> None:
+def test_the_reader_of_cube_reads_what_we_write(tmp_path: Path, given: list[tuple[int, bytes]]) -> None:
     write(tmp_path / "f", given)
     assert (tmp_path / "f").read_bytes() == written(given, SYNC)
     assert list(records(tmp_path / "f")) == given
@@ -60,7 +60,7 @@ def test_the_older_reader_reads_what_we_write(tmp_path: Path, given: list[tuple[
 
 @budgeted
 @given(rows)
-def test_we_read_what_the_older_writer_writes(tmp_path: Path, given: list[tuple[int, bytes]]) -> None:
+def test_we_read_what_the_writer_of_cube_writes(tmp_path: Path, given: list[tuple[int, bytes]]) -> None:
     (tmp_path / "f").write_bytes(written(given, SYNC))
     assert list(rows_of(tmp_path / "f")) == given
 

@@ -36,7 +36,7 @@ def patch(number: int, key: int) -> Product:
     return Product("patch", number, key, f"/p{number}")
 
 
-def test_a_line_of_the_older_stack_is_read() -> None:
+def test_a_line_of_cube_is_read() -> None:
     found = parse(SEED.encode(), "base", place="/done/base.txt")
     assert found == [Product("base", 1574152000, 1574152000, "/data/ctr_cube/20191119/base")]
 

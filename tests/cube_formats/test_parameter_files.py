@@ -40,7 +40,7 @@ def test_a_v1_file_holds_numbers_without_a_shape(tmp_path: Path) -> None:
     numbers = read_v1(file(tmp_path, V1))
     assert numbers.tolist() == [0, 1, 2, 3, 4, 5]
     assert as_rows(numbers, 2, source="f").tolist() == ROWS.tolist()
-    with pytest.raises(DataError, match="6 numbers, which are no rows of 4"):
+    with pytest.raises(DataError, match="6 numbers, which do not make rows of 4"):
         as_rows(numbers, 4, source="f")
     assert read_v1(file(tmp_path, V1[:8] + bytes(8))).tolist() == []
 
@@ -94,7 +94,7 @@ def test_a_lod_tensor_has_its_shape(tmp_path: Path, data: bytes) -> None:
         (b"", "ends in its header"),
         (b"\x01" + PLAIN[1:], "version of the LoDTensor must be 0, got 1"),
         (PLAIN[:4] + b"\xff" * 8, "18446744073709551615 levels"),
-        (PLAIN[:4] + struct.pack("<QQ", 1, 2**60), "a level of 1152921504606846976 bytes is not in it"),
+        (PLAIN[:4] + struct.pack("<QQ", 1, 2**60), "it lacks a level of 1152921504606846976 bytes"),
         (PLAIN[:12] + b"\x02" + PLAIN[13:], "version of the tensor must be 0, got 2"),
         (PLAIN[:16] + b"\xff\xff\xff\xff", "cannot have -1 bytes"),
         (PLAIN[:20] + b"\x08\x03", "it is cut"),

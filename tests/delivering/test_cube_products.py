@@ -1,4 +1,4 @@
-"""Older products, base.txt and SequenceFiles, are built and delivered like any version."""
+"""Cube's products, base.txt and SequenceFiles, are built and delivered like any version."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from clickline.compat.cube import cube_donefiles
-from clickline.compat.cube.product_source import EitherSource
+from clickline.compat.cube.http.meta_info import MetaInfoFiles
+from clickline.compat.cube.product_source import DonefileSource
 from clickline.compat.cube.sequence_files import writing
+from clickline.cube.builder.builder import build
 from clickline.cube.shard_files import read_shard
-from clickline.cube.transfer.builder import build
 from clickline.errors import VersionError
 
 
@@ -39,9 +40,12 @@ def test_base_and_patch(tmp_path: Path) -> None:
     cube_donefiles.append(donefile, "base", id=100, input=product(tmp_path, "b", same))
     other = {3: b"x" * 8, 60: b"y" * 8}
     cube_donefiles.append(donefile, "patch", id=101, key=100, input=product(tmp_path, "p", other))
-    source = EitherSource(donefile, table="d")
+    source = DonefileSource(donefile, table="d")
     chain = source.chain()
-    builds = [build(source.rows(one, scratch=tmp_path), out=tmp_path / "out", name="d", shards=1) for one in chain]
+    builds = [
+        build(source.rows(one, scratch=tmp_path), out=tmp_path / "out", name="d", shards=1, listener=MetaInfoFiles())
+        for one in chain
+    ]
     assert [one.path.name for one in builds] == ["100_100", "100_101"]
     assert values(builds[0].path / "d_part0.tar", [1, 3, 60]) == [b"\1" * 8, b"\3" * 8, None]
     assert values(builds[1].path / "d_part0.tar", [1, 3, 60]) == [None, b"x" * 8, b"y" * 8]
@@ -56,7 +60,7 @@ def test_values_of_any_size_and_keys_that_come_again(tmp_path: Path) -> None:
         for key, value in ((7, b"first"), (8, b"e" * 5000), (7, b"the last one")):
             file.append(np.array([key], np.uint64), np.frombuffer(value, np.uint8)[None, :])
     cube_donefiles.append(str(tmp_path), "base", id=5, input=str(folder))
-    source = EitherSource(str(tmp_path), table="d")
+    source = DonefileSource(str(tmp_path), table="d")
     made = build(source.rows(source.chain()[0], scratch=tmp_path / "s"), out=tmp_path / "out", name="d", shards=1)
     assert values(made.path / "d_part0.tar", [7, 8]) == [b"the last one", b"e" * 5000]
 
@@ -66,13 +70,13 @@ def test_a_bad_file_fails_loudly(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "part-0").write_bytes(content)
     cube_donefiles.append(str(tmp_path), "base", id=5, input=str(tmp_path / "b"))
-    source = EitherSource(str(tmp_path), table="d")
+    source = DonefileSource(str(tmp_path), table="d")
     with pytest.raises(VersionError):
         source.rows(source.chain()[0], scratch=tmp_path / "s")
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
-    source = EitherSource(str(tmp_path / "none"), table="d")
+    source = DonefileSource(str(tmp_path / "none"), table="d")
     before = source.stamp()
     assert source.chain() == []
     (tmp_path / "none").mkdir()

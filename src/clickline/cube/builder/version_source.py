@@ -1,17 +1,18 @@
 """Where versions come from: what transfer follows.
 
-A source says which chain of versions leads to the one that is to be served, and brings the row files of one of them to
-this machine. What is wrong with it is an error that names the place; the version in service is none of its business.
+A source knows which chain of versions leads to the one that is to be served, and copies the row files of one of them to
+this machine. Whatever is wrong with it is an error that names the file or address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Protocol
 
-from clickline.cube.transfer.builder import RowFile, Rows
+from msgspec import Meta, Struct
+
+from clickline.cube.builder.builder import RowFile, VersionInput
 from clickline.errors import VersionError
 from clickline.files.digests import file_sha256
 from clickline.versions.donefile import DONEFILE, directory_of
@@ -20,36 +21,35 @@ from clickline.versions.file_copy import fetch
 from clickline.versions.manifest import read_manifest
 from clickline.versions.store import Store
 
+Version = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
-@dataclass(frozen=True)
-class Step:
-    """A version on the way to the one to be served."""
 
-    version: int
-    parent: int | None
-    base: int
-    id: str
-    key: str
-    """The older donefile's words for version and base."""
+class ChainLink(Struct, frozen=True):
+    """One version of the chain that leads from a base to the version to be served."""
+
+    version: Version
+    parent: Version | None
+    base: Version
     input: str
+    """Where it lies, for people."""
     digest: str
+    """Digest of its input: another digest is another build."""
 
     @property
-    def mode(self) -> str:
+    def kind(self) -> str:
         return "base" if self.parent is None else "delta"
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
+class VersionSource(Protocol):
+    """Where transfer gets versions from."""
 
-class Source(Protocol):
     def stamp(self) -> Hashable:
         """Changes when there may be something new, if that can be told cheaply; None if not."""
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         """From a base to the version to be served, or to the one that is named; empty while there is none."""
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         """A version's row files, on this machine."""
 
 
@@ -68,7 +68,7 @@ class PublishedSource:
             return "none"
         return (found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def chain(self, version: int | None = None) -> list[Step]:
+    def chain(self, version: int | None = None) -> list[ChainLink]:
         donefile = read_donefile(self._store)
         serving = donefile.serving if version is None else version
         if serving is None:
@@ -81,35 +81,33 @@ class PublishedSource:
         entries = donefile.chain(serving, where=self._store.shown(DONEFILE))
         base = entries[0].version
         return [
-            Step(
+            ChainLink(
                 version=entry.version,
                 parent=entry.parent,
                 base=base,
-                id=str(entry.version),
-                key=str(base),
                 input=self._store.shown(directory_of(entry.version)),
                 digest=entry.sha256,
             )
             for entry in entries
         ]
 
-    def rows(self, step: Step, *, scratch: Path) -> Rows:
+    def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         donefile = read_donefile(self._store)
-        entry = donefile.entry(step.version, where=self._store.shown(DONEFILE))
+        entry = donefile.entry(link.version, where=self._store.shown(DONEFILE))
         manifest = read_manifest(self._store, entry)
-        folder = directory_of(step.version)
+        folder = directory_of(link.version)
         tables = {}
         for name, table in manifest.tables.items():
             files = []
             for file in table.files:
                 facts = manifest.files[file]
-                path = self._bring(f"{folder}/{file}", scratch / folder / file, facts.bytes, facts.sha256)
+                path = self._fetch(f"{folder}/{file}", scratch / folder / file, facts.bytes, facts.sha256)
                 files.append(RowFile(path, facts.bytes, facts.sha256))
             tables[name] = files
-        return Rows(step.version, step.parent, step.base, step.digest, tables)
+        return VersionInput(link.version, link.parent, link.base, link.digest, tables)
 
-    def _bring(self, name: str, to: Path, size: int, sha256: str) -> Path:
-        """Not again what is here already and whole; what came is checked by the builder."""
+    def _fetch(self, name: str, to: Path, size: int, sha256: str) -> Path:
+        """Copy a row file, unless it is here already. The builder checks what came."""
         try:
             if self._store.directory is None and to.exists():
                 if file_sha256(to) == sha256:
