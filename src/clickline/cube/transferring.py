@@ -99,7 +99,10 @@ class Transfer:
             if ledger.rolling is not None:
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
-            ledger.held = left.version if left is not None else 0
+            # What the source names is what somebody went back from first. Going back once more does not change it, and
+            # going back to it is following the source again.
+            named = ledger.held or (left.version if left is not None else 0)
+            ledger.held = named if named != target.version else 0
             number = self._next_number()
             deployment = Deployment(target.chain, phase="Enabling", number=number)
             ledger.number, ledger.rolling = number, deployment
@@ -208,6 +211,8 @@ class Transfer:
         with self._changed:
             serving = self.ledger.rolling or self.ledger.current
             held = self.ledger.held
+        if chain and held and serving and chain[-1].version == serving.version:
+            self._follow_again(held)
         if not chain or chain[-1].version in (held, serving and serving.version):
             self._complain("" if self.ledger.rolling is None else self.problem)
             return
@@ -232,6 +237,13 @@ class Transfer:
             log.info("[entry]start deploy version:%d depend:%d", deployment.version, deployment.step.base)
             reach("transfer.built")
             self._set_goals()
+
+    def _follow_again(self, held: int) -> None:
+        """The source names what is served: whatever it names next is news, be it what somebody went back from."""
+        with self._changed:
+            if self.ledger.held == held:
+                self.ledger.held = 0
+                self._save()
 
     def _roll(self) -> None:
         """Take the steps of the rollout that can be taken now."""
