@@ -15,6 +15,7 @@ from clickline.compat.paddle_environment.ranks import first_number, number_of, o
 from clickline.config import Job
 from clickline.errors import JobError
 from clickline.net.addresses import address_of, addresses_of, host_and_port, tcp
+from clickline.net.tokens import read_token
 
 ROLES = {
     "pserver": "pserver",
@@ -24,7 +25,6 @@ ROLES = {
 }
 _DEFAULT_PORT = 6174
 _COORDINATOR_OFFSET = 1000
-_SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +113,6 @@ def read_place(role: str | None = None, *, environ: Mapping[str, str] | None = N
         threads=first_number(env, "CLICKLINE_THREADS", "CPU_NUM", "NUM_THREADS") or 0,
         hosts_coordinator=role == "pserver" and rank == 0 and not named,
     )
-
-
-def read_token(environ: Mapping[str, str]) -> bytes:
-    """The job's token, from CLICKLINE_TOKEN or the file that CLICKLINE_TOKEN_FILE names. No message repeats it."""
-    token, file = environ.get("CLICKLINE_TOKEN", ""), environ.get("CLICKLINE_TOKEN_FILE", "")
-    if not token and file:
-        try:
-            token = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise JobError(f"CLICKLINE_TOKEN_FILE: '{file}' cannot be read as text.") from None
-    token = token.strip()
-    if len(token) < _SHORTEST_TOKEN:
-        said = f"has fewer than {_SHORTEST_TOKEN} characters" if token else "is not set"
-        raise JobError(
-            f"CLICKLINE_TOKEN {said}: it is how the processes of a job know each other. Give all of them the same, "
-            "such as the output of `openssl rand -hex 32`."
-        )
-    return token.encode()
 
 
 def torch_environment(environ: Mapping[str, str]) -> dict[str, str]:

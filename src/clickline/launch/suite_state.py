@@ -10,7 +10,6 @@ whoever comes next.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from clickline.errors import PeerError
+from clickline.files.atomic import replace_json
+from clickline.files.locks import open_lock_file, try_lock
 from clickline.processes.noted_process import NotedProcess
 from clickline.processes.process_identity import birth, boot_id
 
@@ -38,9 +39,9 @@ _KNOWN_WITHIN = 2.0
 def claimed(state: Path) -> Iterator[None]:
     """Be the one suite of a state directory. Refuses if there is one; clears away what a killed one has left."""
     state.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_lock_file(state / LOCK)
     try:
-        if not _within(_ASKERS_GONE_WITHIN, lambda: _locked(descriptor)):
+        if not _within(_ASKERS_GONE_WITHIN, lambda: try_lock(descriptor)):
             pid = (read_suite(state) or {}).get("pid", "?")
             raise PeerError(
                 f"a suite is up in {state} already, process {pid}; `clickline status {state}` shows it, "
@@ -63,7 +64,7 @@ def is_up(state: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor, fcntl.LOCK_SH)
+        return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
 
@@ -92,9 +93,7 @@ def supervisor_facts(*, started: float) -> dict[str, Any]:
 
 def write_suite(state: Path, facts: dict[str, Any]) -> None:
     """Replace what is told, as a whole. It need not survive a crash of the machine: the suite would not."""
-    aside = state / f".{FILE}.new"
-    aside.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    aside.replace(state / FILE)
+    replace_json(state / FILE, facts, synced=False, only_writer=True)
 
 
 def write_token(state: Path, token: str) -> Path:
@@ -143,9 +142,9 @@ def clear(state: Path) -> list[str]:
     """Remove what a suite that is no longer up has left, if it is not; says what that was, in words."""
     if read_suite(state) is None:
         return []
-    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_lock_file(state / LOCK)
     try:
-        return _clear(state) if _within(_ASKERS_GONE_WITHIN, lambda: _locked(descriptor)) else []
+        return _clear(state) if _within(_ASKERS_GONE_WITHIN, lambda: try_lock(descriptor)) else []
     finally:
         os.close(descriptor)
 
@@ -177,15 +176,6 @@ def _clear(state: Path) -> list[str]:
     for name in (FILE, TOKEN, f".{FILE}.new"):
         (state / name).unlink(missing_ok=True)
     return left
-
-
-def _locked(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
-    """Whether the lock was free; it is ours then, until the file is closed."""
-    try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _within(seconds: float, condition: Any) -> bool:

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from clickline.errors import JobError
-
 
 def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     """Make it, wait until it is told to stop, close it."""
-    from clickline.launch.environment import read_token
+    from clickline.net.tokens import read_token
     from clickline.processes.child import stopped_by_signals
     from clickline.processes.heartbeat import Heartbeat
     from clickline.processes.logs import set_up
@@ -34,13 +32,6 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
         finally:
             if service is not None:
                 service.close()
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise JobError(f"'{text}' is no address to listen on; write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001.")
-    return host.strip("[]"), int(port)
 
 
 def same_port(port: int, ready: Path | None) -> int:

@@ -22,7 +22,8 @@ from clickline.cube.agent.agent import INVALID, SAFE_NAME, Agent, AgentPlace
 from clickline.errors import ClicklineError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
-from clickline.net.web_server import FAILED, OK, Guard, WebServer, envelope, json_object, unauthorised, wrong_path
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import FAILED, OK, WebServer, envelope, json_object, unauthorised, wrong_path
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.agent")
@@ -31,14 +32,14 @@ VERSION = "3.0.0.1"
 API = ["/agent/status", "/agent/cmd"]
 
 
-def agent_app(agent: Agent, *, guard: Guard) -> Starlette:
+def agent_app(agent: Agent, *, guard: BearerToken) -> Starlette:
     """The agent's HTTP."""
 
     async def status(_: Request) -> Response:
         return JSONResponse({"status": "RUNNING", "version": VERSION})
 
     async def command(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             asked = await json_object(request, trusted=True)
@@ -72,7 +73,7 @@ class AgentProcess:
     """An agent that listens."""
 
     def __init__(self, place: AgentPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+        guard = BearerToken(token=place.token, host=place.host, open_to_all=place.open_to_all)
         with ExitStack() as opening:
             self._lock = DirectoryLock(place.deploy, "agent")
             opening.callback(self._lock.release)

@@ -24,7 +24,8 @@ from clickline.cube.server.loaded_versions import Shelf
 from clickline.errors import PeerError, VersionError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
-from clickline.net.web_server import Guard, WebServer
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
@@ -68,7 +69,7 @@ class CubeProcess:
             opening.pop_all()
 
     def _open(self, place: CubePlace) -> None:
-        guard = Guard(token=place.token, host=place.http_host, open_to_all=place.open_gateway)
+        guard = BearerToken(token=place.token, host=place.http_host, open_to_all=place.open_gateway)
         self.native = _native.CubeServer(
             place.address,
             name=f"cube.{place.shard}",

@@ -22,7 +22,8 @@ from starlette.routing import Route
 
 from clickline.cube.server.seek import Tally, seek
 from clickline.errors import ClicklineError
-from clickline.net.web_server import BODY_LIMIT, Guard, decimal, json_object, unauthorised
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import BODY_LIMIT, decimal, json_object, unauthorised
 
 if TYPE_CHECKING:
     from clickline.cube.server.cube_process import CubeProcess
@@ -32,7 +33,7 @@ _STATUS_BODY = 1024
 """Bytes of a command without the token: enough to ask for the status."""
 
 
-def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
+def gateway(process: CubeProcess, *, guard: BearerToken) -> Starlette:
     """The application."""
     control = Control(process)
     tally = Tally(process)
@@ -46,7 +47,7 @@ def gateway(process: CubeProcess, *, guard: Guard) -> Starlette:
         return JSONResponse(found)
 
     async def command(request: Request) -> Response:
-        admitted = guard.admits(request)
+        admitted = guard.admits(request.headers.get("authorization", ""))
         if not admitted and _announced(request) > _STATUS_BODY:
             return unauthorised()
         try:

@@ -10,7 +10,6 @@ through before a row of it is used. Cutting is native and releases the interpret
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -31,6 +30,7 @@ from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
 from clickline.files.json_state import write_state
 from clickline.files.leftovers import remove_leftover
+from clickline.files.locks import locked
 
 log = logging.getLogger("clickline.cube")
 BUILD = "build.json"
@@ -280,6 +280,5 @@ def clean(out: Path) -> None:
 @contextmanager
 def _alone(out: Path, *, wait: bool = True) -> Iterator[None]:
     """Builders of one directory go one after the other; a dead one holds nothing."""
-    with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with locked(out / ".lock", wait=wait):
         yield

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from clickline.net.addresses import host_and_port
+
 STATES = {
     "Clearing": 1,
     "Cleared": 2,
@@ -156,5 +158,5 @@ class Instance:
 def _host_and_port(address: str) -> tuple[str, str]:
     if address.startswith("unix:"):
         return address, ""
-    host, _, port = address.removeprefix("tcp:").rpartition(":")
-    return host.strip("[]"), port
+    host, port = host_and_port(address)
+    return host, str(port)

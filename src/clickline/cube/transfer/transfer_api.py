@@ -24,11 +24,11 @@ from starlette.types import ASGIApp
 from clickline.cube.transfer.status_views import Telling
 from clickline.cube.transfer.transfer import Transfer
 from clickline.errors import ClicklineError
+from clickline.net.tokens import BearerToken
 from clickline.net.web_server import (
     FAILED,
     OK,
     WRONG_REQUEST,
-    Guard,
     decimal,
     envelope,
     json_object,
@@ -52,7 +52,7 @@ _ALL_METAS = 16 << 20
 """Characters of all that is registered: it is written anew with each step of a rollout."""
 
 
-def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port: int) -> Starlette:
+def transfer_app(transfer: Transfer, *, guard: BearerToken, files: ASGIApp, wget_port: int) -> Starlette:
     """The application; `files` serves the builds."""
     telling = Telling(transfer, wget_port=wget_port)
 
@@ -81,7 +81,7 @@ def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port:
         return envelope(FAILED, "no such meta info") if found is None else envelope(OK, "query ok", found)
 
     async def register(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             asked = await json_object(request, trusted=True)
@@ -99,7 +99,7 @@ def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port:
         return envelope(OK, "notified")
 
     async def rollback(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             asked = await json_object(request, trusted=True)
@@ -112,7 +112,7 @@ def transfer_app(transfer: Transfer, *, guard: Guard, files: ASGIApp, wget_port:
             return envelope(FAILED, str(error))
 
     async def resume(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         await run_in_threadpool(transfer.resume)
         return envelope(OK, "resumed")

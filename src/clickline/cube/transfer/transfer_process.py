@@ -16,7 +16,8 @@ from clickline.cube.transfer.version_source import Source
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer
-from clickline.net.web_server import Guard, WebServer
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.transfer")
@@ -48,7 +49,7 @@ class TransferProcess:
             opening.pop_all()
 
     def _open(self, plan: TransferPlan, source: Source, place: TransferPlace) -> None:
-        guard = Guard(token=place.token, host=place.host, open_to_all=place.open_to_all)
+        guard = BearerToken(token=place.token, host=place.host, open_to_all=place.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
         self._base = ""

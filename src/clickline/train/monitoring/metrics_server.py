@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from clickline.config import Job
 from clickline.errors import JobError
+from clickline.net.addresses import listen_address
 from clickline.train.monitoring.prometheus_metrics import Labelled
 
 VARIABLE = "CLICKLINE_METRICS"
@@ -82,10 +83,11 @@ def metrics_place(
     """
     said = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
     if said:
-        host, _, number = said.rpartition(":")
-        if not number.isdecimal() or int(number) > 65_535:
-            raise JobError(f"{VARIABLE} is {said!r}, expected HOST:PORT or PORT, such as 127.0.0.1:9100")
-        return host.strip("[]") or "127.0.0.1", int(number)
+        try:
+            host, port = listen_address(said if ":" in said else f":{said}")
+        except JobError:
+            raise JobError(f"{VARIABLE} is {said!r}, expected HOST:PORT or PORT, such as 127.0.0.1:9100") from None
+        return host or "127.0.0.1", port
     cluster = job.cluster
     if not cluster.metrics:
         return None

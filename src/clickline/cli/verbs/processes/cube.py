@@ -49,13 +49,14 @@ def serve(
 
     Example: clickline cube serve /cube --name ctr --shard 0 --shards 2 --listen tcp:0.0.0.0:8027
     """
-    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.cli.shared.services import run_service, same_port
     from clickline.cube.server.cube_process import CubePlace, CubeProcess
     from clickline.errors import JobError
+    from clickline.net.addresses import listen_address
 
     if shard >= shards:
         raise JobError(f"--shard {shard} of --shards {shards}: shards are numbered from 0")
-    host, port = ("127.0.0.1", None) if http == "off" else host_and_port(http)
+    host, port = ("127.0.0.1", None) if http == "off" else listen_address(http)
 
     def make(token: bytes) -> Any:
         place = CubePlace(
@@ -170,7 +171,7 @@ def rollback(
     import httpx
 
     from clickline.errors import PeerError
-    from clickline.launch.environment import read_token
+    from clickline.net.tokens import read_token
 
     headers = {"Authorization": f"Bearer {read_token(os.environ).decode()}"}
     try:
@@ -190,8 +191,8 @@ def rollback(
 
 def _connected(servers: str, name: str, **options: Any) -> Any:
     from clickline.cube.cube_client import Cube
-    from clickline.launch.environment import read_token
     from clickline.net.addresses import addresses_of
+    from clickline.net.tokens import read_token
 
     token = read_token(os.environ)
     if Path(servers).is_file():

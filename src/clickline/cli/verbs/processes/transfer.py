@@ -32,12 +32,13 @@ def transfer(
 
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """
-    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.cli.shared.services import run_service, same_port
     from clickline.compat.cube.product_source import EitherSource
     from clickline.cube.transfer.transfer_process import TransferPlace, TransferProcess
     from clickline.cube.transfer.transfer_settings import plan_of, read_transfer
+    from clickline.net.addresses import listen_address
 
-    host, port = host_and_port(listen)
+    host, port = listen_address(listen)
     keys = read_transfer(config)
     plan = plan_of(keys, interval=interval, patience=wait, keep=keep)
     source = EitherSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")
