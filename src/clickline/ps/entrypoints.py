@@ -15,7 +15,7 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ReplacedError
 from clickline.files.atomic import replace_json
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
 from clickline.ps.coordinator.record import Standing, StandingFile
 from clickline.ps.coordinator.resumed_record import standing_in
@@ -136,7 +136,7 @@ def run_coordinator(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or Silent(),
+            watcher=watcher or LogOnly(),
             recover=True,
         )
         try:
@@ -288,7 +288,7 @@ class _Beside(threading.Thread):
                 token=place.token,
                 resume=False,
                 fresh=False,
-                watcher=Silent(),
+                watcher=LogOnly(),
                 recover=True,
                 environ={},  # the environment is about the server
             )

@@ -12,17 +12,20 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from clickline.config import Job
 from clickline.errors import JobError
 from clickline.net.addresses import listen_address
 from clickline.train.monitoring.prometheus_metrics import Labelled
+
+if TYPE_CHECKING:
+    from clickline.config import Job
+
 
 VARIABLE = "CLICKLINE_METRICS"
 _SILENCE = 10.0

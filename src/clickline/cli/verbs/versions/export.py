@@ -53,7 +53,7 @@ def export(
     """
     from clickline.compat.cube.cube_export import export_version
     from clickline.errors import VersionError
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.versions.donefile import serving
     from clickline.versions.store import open_store
 
@@ -65,7 +65,7 @@ def export(
     version = number or serving(store)
     if version is None:
         raise VersionError(f"{store.url}: no version has been published there")
-    watcher = Silent() if as_json else watcher_for(errors())
+    watcher = LogOnly() if as_json else watcher_for(errors())
     watcher.begin(f"exporting version {version}")
     try:
         products = export_version(

@@ -46,7 +46,7 @@ def publish(
     """
     from pathlib import Path
 
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.publish.publisher import Settings
     from clickline.publish.publisher import publish as make
     from clickline.versions.maintenance import summary
@@ -63,7 +63,7 @@ def publish(
             sample_rows=sample_rows,
             max_auc_drop=max_auc_drop,
         ),
-        watcher=Silent() if as_json else watcher_for(errors()),
+        watcher=LogOnly() if as_json else watcher_for(errors()),
     )
     if as_json:
         print_json({"store": to, **summary(manifest)})
