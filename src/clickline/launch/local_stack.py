@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from clickline.client.raw_rows import first_rows, raw_rows
+from clickline.client.raw_rows import Instance, first_rows, raw_rows
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.launch import stack_stages
@@ -56,7 +56,7 @@ _VERSION_EVERY = 1.0
 class SamplePrediction:
     """A row of the data, and what was predicted for it."""
 
-    features: dict[str, Any]
+    features: Instance
     label: float
     probability: float
     version: int

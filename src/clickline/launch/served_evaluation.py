@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 import numpy as np
 
-from clickline.client.raw_rows import RawRows
+from clickline.client.raw_rows import Instance, RawRows
 from clickline.errors import PeerError
 from clickline.launch.stack_events import MeasuringProgress
 from clickline.launch.suite import Suite
@@ -65,7 +64,7 @@ class ServedEvaluation:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def predict(self, instances: Sequence[dict[str, Any]]) -> PredictedRows:
+    def predict(self, instances: Sequence[Instance]) -> PredictedRows:
         """Predictions of a few rows; sent again for a while if nobody answers or the server is overloaded."""
         body = json.dumps({"instances": instances}).encode()
         give_up = time.monotonic() + _TRY_FOR

@@ -21,7 +21,7 @@ from clickline.ps.coordinator.record import Standing, StandingFile
 from clickline.ps.coordinator.resumed_record import standing_in
 from clickline.ps.coordinator.state import released
 from clickline.ps.coordinator_client import Member
-from clickline.ps.process_role import Place
+from clickline.ps.process_role import ProcessRole as Place
 from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.trainer import Trainer, complain
 from clickline.train.checkpoints import checkpoint_files

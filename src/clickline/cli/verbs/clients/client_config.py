@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickline.cli.shared.client_options import ModelName, asked, connected, described
+from clickline.cli.shared.client_options import ModelName, client_of, model_metadata, refusals_as_errors
 from clickline.cli.shared.output import AsJson, print_json, say
 
 _PREDICT = '''\
@@ -95,9 +95,9 @@ def client_config(
     if url is None:
         url, served = _predictor_of(state)
         model = model or served
-    with connected(url, timeout=10.0) as client, asked():
+    with client_of(url, timeout=10.0) as client, refusals_as_errors():
         name = model or default_model(client.status())
-        metadata = described(client, name)
+        metadata = model_metadata(client, name)
         rows = _sample(metadata, file)
         version = client.predict(rows, model=name).version
         files = _files(str(client.address), client.address.authority, name, version, metadata, rows)

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from clickline.cli.shared.output import AsJson, print_json, results, say
+from clickline.cli.shared.services import Open, Ready
 
 app = typer.Typer(help="Serve a shard of a cube, read from one, measure it.", no_args_is_help=True)
 Name = Annotated[str, typer.Option(help="Of the dictionary, as transfer names it.")]
@@ -22,10 +23,6 @@ Servers = Annotated[
         show_default=False,
     ),
 ]
-Ready = Annotated[
-    Path | None, typer.Option("--ready-file", metavar="FILE", help="Written when it listens: where, as JSON.")
-]
-Open = Annotated[bool, typer.Option("--open", help="No token for commands by HTTP; only on a loopback address.")]
 
 
 @app.command()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clickline.cli.shared.output import say, say_note
-from clickline.cli.verbs.processes.cube import Ready
+from clickline.cli.shared.services import Ready
 
 
 def fileserver(

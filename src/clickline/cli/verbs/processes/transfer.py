@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickline.cli.verbs.processes.cube import Open, Ready
+from clickline.cli.shared.services import Open, Ready
 
 
 def transfer(

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from clickline.cli.shared.output import AsJson, errors, print_json, say
-from clickline.cli.verbs.versions.publish import StoragePairs, options_of
+from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 _VERSION_DIRECTORY = re.compile(r"(.+)/v(\d{10})/?")
 
