@@ -24,7 +24,7 @@ from clickline.collective.rank_run import RankRun
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
@@ -69,7 +69,7 @@ def train_collective(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher if watcher is not None and group.first else Silent(),
+            watcher=watcher if watcher is not None and group.first else LogOnly(),
         )
         group.leave()
     return result

@@ -17,7 +17,7 @@ from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, DataError
 from clickline.files.atomic import replace_json
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import KINDS, CheckpointFigures, measured_on, record
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
@@ -75,7 +75,7 @@ def train_job(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or Silent(),
+            watcher=watcher or LogOnly(),
         )
 
 
@@ -177,7 +177,7 @@ def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None
 
     Figures on the job's test or validation data are kept beside the checkpoint, for whoever publishes it.
     """
-    watcher = watcher or Silent()
+    watcher = watcher or LogOnly()
     found = find_checkpoint(checkpoint)
     job = job_of(found)
     schema = Schema.from_dict(found.manifest["schema"])

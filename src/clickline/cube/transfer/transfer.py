@@ -102,8 +102,8 @@ class Transfer:
             if ledger.rolling is not None:
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
-            # The source still names the version that the first rollback left. A second rollback does not change that, and
-            # a rollback to that very version follows the source again.
+            # The source still names the version that the first rollback left. A second rollback does not change that,
+            # and a rollback to that very version follows the source again.
             named = ledger.held or (left.version if left is not None else 0)
             ledger.held = named if named != target.version else 0
             number = next_number(ledger, self.instances)
