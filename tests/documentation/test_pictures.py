@@ -39,7 +39,7 @@ def test_a_picture_has_a_title_and_dark_colours_and_loads_nothing(picture: Path)
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None and title.text
     assert "prefers-color-scheme: dark" in text
-    assert text.count("http") == 1, "the name of the format, and no other address"
+    assert text.count("://") == 1, "the name of the format, and no other address"
 
 
 def test_a_mistake_in_a_description_is_told_with_its_line() -> None:
