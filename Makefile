@@ -27,6 +27,7 @@ check: $(VENV)/built
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: bench-train bench-ps bench-cube bench-serve
 
