@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures clean
+.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -54,6 +54,14 @@ bench-cube: $(VENV)/built
 
 bench-serve: $(VENV)/built
 	$(BIN)/python benchmarks/serve.py --rounds 5
+
+# What we write ourselves beside the library that could replace it: figures of docs/decisions. One alone: make decision-wire
+DECISIONS := wire http_worker json_reader counters file_ranges
+
+decisions: $(addprefix decision-,$(DECISIONS))
+
+$(addprefix decision-,$(DECISIONS)): decision-%: $(VENV)/built
+	OMP_WAIT_POLICY=PASSIVE PYTHONPATH=benchmarks $(BIN)/python benchmarks/decisions/$*.py --write
 
 # The tables that Cube, Paddle Serving and PaddleRec published, in their shape, with this machine's figures.
 published-tables: $(VENV)/built
