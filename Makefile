@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
 
-.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference clean
+.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -27,6 +27,7 @@ check: $(VENV)/built
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: bench-train bench-ps bench-cube bench-serve
 
@@ -53,6 +54,14 @@ bench-cube: $(VENV)/built
 
 bench-serve: $(VENV)/built
 	$(BIN)/python benchmarks/serve.py --rounds 5
+
+# What we write ourselves beside the library that could replace it: figures of docs/decisions. One alone: make decision-wire
+DECISIONS := wire http_worker json_reader counters file_ranges
+
+decisions: $(addprefix decision-,$(DECISIONS))
+
+$(addprefix decision-,$(DECISIONS)): decision-%: $(VENV)/built
+	OMP_WAIT_POLICY=PASSIVE PYTHONPATH=benchmarks $(BIN)/python benchmarks/decisions/$*.py --write
 
 # The tables that Cube, Paddle Serving and PaddleRec published, in their shape, with this machine's figures.
 published-tables: $(VENV)/built
@@ -84,6 +93,19 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
+
+# The site in build/site, from docs/; a link that leads nowhere is an error. Nothing is loaded from elsewhere.
+docs: $(VENV)/built pictures
+	$(BIN)/mkdocs build --strict --quiet
+
+# docs/pictures/*.svg, from their descriptions and from benchmarks/results.
+pictures: $(VENV)/installed
+	$(BIN)/python tools/diagram.py
+	$(BIN)/python tools/benchmark_chart.py
+
+# How readable the tree is, each figure beside its limit; fails if one is beyond it.
+measures: $(VENV)/installed
+	$(BIN)/python tools/measures.py
 
 # With the Python that is going to be used: that of .venv, unless it is still to be made (or was left half made).
 REQUIREMENTS = @sh requirements.sh "$$($(BIN)/python -m pip --version > /dev/null 2>&1 && echo $(BIN)/python || echo "$(PYTHON)")"

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +154,16 @@ def own_server(store: Path, form: Form, *arguments: str, env: Mapping[str, str] 
     command = [sys.executable, "-m", "clickline", "serve", str(store), "--name", NAME]
     command += ["--listen", f"127.0.0.1:{port}", *arguments]
     with _running(command, env=env) as process:
+        yield _ready(process, f"http://127.0.0.1:{port}", form)
+
+
+@contextmanager
+def command_server(
+    command: Callable[[int], list[str]], form: Form, *, env: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """A server that a command starts at the port that it is given."""
+    [port] = free_ports("127.0.0.1", 1)
+    with _running(command(port), env=env) as process:
         yield _ready(process, f"http://127.0.0.1:{port}", form)
 
 

@@ -15,6 +15,7 @@ from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.launch.suite_state import claimed
+from clickline.processes.process_events import ProcessEvent
 from cube_processes import eventually
 from prediction_askers import MODEL
 from suite_processes import lives
@@ -58,8 +59,8 @@ class RunningSuite(threading.Thread):
         except BaseException as error:
             self.error = error
 
-    def _event(self, text: str) -> None:
-        self.events.append(f"{time.strftime('%H:%M:%S')} {text}")
+    def _event(self, event: ProcessEvent) -> None:
+        self.events.append(f"{time.strftime('%H:%M:%S')} {event}")
 
     def __enter__(self) -> Self:
         self.start()

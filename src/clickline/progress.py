@@ -1,9 +1,10 @@
-"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere, nothing when asked for silence."""
+"""Progress of long work: a bar on a terminal, plain lines elsewhere, the log alone for programs."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -12,19 +13,19 @@ log = logging.getLogger("clickline.train")
 
 
 class Watcher(Protocol):
-    """Told of everything worth seeing."""
+    """What long work reports its progress to."""
 
     def say(self, text: str) -> None: ...
 
     def begin(self, title: str) -> None: ...
 
-    def advance(self, *, share: float | None, facts: dict[str, Any]) -> None: ...
+    def advance(self, *, share: float | None, facts: Mapping[str, object]) -> None: ...
 
     def end(self) -> None: ...
 
 
-class Silent:
-    """For programs: the log is enough."""
+class LogOnly:
+    """Writes to the log and shows nothing: for programs."""
 
     def say(self, text: str) -> None:
         log.info(text)
@@ -32,15 +33,15 @@ class Silent:
     def begin(self, title: str) -> None:
         log.info(title)
 
-    def advance(self, *, share: float | None, facts: dict[str, Any]) -> None:
+    def advance(self, *, share: float | None, facts: Mapping[str, object]) -> None:
         pass
 
     def end(self) -> None:
         pass
 
 
-class Lines(Silent):
-    """For logs and pipes: a line now and then, flushed."""
+class PlainLines(LogOnly):
+    """Prints lines, but no progress: for files and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -52,8 +53,8 @@ class Lines(Silent):
         self.say(title)
 
 
-class Bar(Silent):
-    """For a terminal."""
+class ProgressBar(LogOnly):
+    """Draws a bar with figures beside it: for a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -79,7 +80,7 @@ class Bar(Silent):
         self._progress.start()
         self._task = self._progress.add_task(title, total=None, facts="")
 
-    def advance(self, *, share: float | None, facts: dict[str, Any]) -> None:
+    def advance(self, *, share: float | None, facts: Mapping[str, object]) -> None:
         if self._progress is not None:
             text = "  ".join(f"{name} {value}" for name, value in facts.items())
             total = None if share is None else 1.0
@@ -92,5 +93,5 @@ class Bar(Silent):
 
 
 def watcher_for(console: Console) -> Watcher:
-    """A bar where somebody watches, lines where nobody does."""
-    return Bar(console) if console.is_terminal else Lines(console)
+    """A bar on a terminal, lines elsewhere."""
+    return ProgressBar(console) if console.is_terminal else PlainLines(console)

@@ -18,6 +18,7 @@ from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.suite import Suite
 from clickline.processes.process import Spec
+from clickline.processes.process_events import ProcessEvent
 
 SHARDS = REPLICAS = WORKERS = 2
 CUBE_TIMEOUT, REQUEST_TIMEOUT = 1.0, 10.0
@@ -28,7 +29,7 @@ _FIRST_VERSION = re.compile(r"serve\.\d+ model \S+: version \d+$", re.MULTILINE)
 class LinkedSuite(Suite):
     """Transfer reads from the file server and orders agents through links; so do workers read from cube servers."""
 
-    def __init__(self, state: Path, links: Links, *, on_event: Callable[[str], None]) -> None:
+    def __init__(self, state: Path, links: Links, *, on_event: Callable[[ProcessEvent], None]) -> None:
         super().__init__(state, port=0, shards=SHARDS, replicas=REPLICAS, workers=WORKERS, wait=0.5, on_event=on_event)
         self._links = links
         self.specs: dict[str, Spec] = {}

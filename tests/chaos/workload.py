@@ -162,7 +162,7 @@ def going_on(scratch: Path, books: Books, *, seed: int, mounts: bool, say: Calla
 
         say("starting the suite")
         stack.enter_context(claimed(state))
-        suite = LinkedSuite(state, links, on_event=lambda text: books.event(f"suite: {text}"))
+        suite = LinkedSuite(state, links, on_event=lambda event: books.event(f"suite: {event}"))
         workload.suite = stack.enter_context(suite)
         suite.cube.wait_for(1)
         suite.until(lambda: bool(suite.http), what="the predictor's first version")

@@ -15,7 +15,7 @@ from clickline.collective.rank_learner import RankLearner
 from clickline.collective.rank_session import train_collective
 from clickline.config.loading.reader import read_job
 from clickline.errors import ClicklineError
-from clickline.progress import Lines
+from clickline.progress import PlainLines
 
 
 def die_at(step: int, how: str) -> None:
@@ -44,7 +44,7 @@ def main() -> int:
         die_at(int(arguments.die[1]), arguments.die[2])
     try:
         job = read_job(arguments.job, overrides=arguments.set).job
-        watcher = Lines(Console(file=sys.stderr))
+        watcher = PlainLines(Console(file=sys.stderr))
         result = train_collective(job, resume=arguments.resume, warm_start=arguments.warm_start, watcher=watcher)
     except ClicklineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -68,7 +68,7 @@ def test_a_missing_extra_comes_with_the_command_that_gets_it(monkeypatch: pytest
     result = runner.invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert "missing; for s3:// paths: pip install 'clickline[s3]'" in result.stdout
-    assert doctor.examine()["extras_missing"] == {"s3": "pip install 'clickline[s3]'"}
+    assert doctor.examine().extras_missing == {"s3": "pip install 'clickline[s3]'"}
 
 
 def test_extras_and_requirements_are_those_of_the_project() -> None:

@@ -20,10 +20,12 @@ from wire_peers import until
 
 
 def left(folder: Path, name: str) -> Path:
-    path = folder / name
-    path.mkdir(parents=True)
-    (path / "half.part").write_bytes(b"half of")
-    return path
+    """It appears at once: a process that cleans up at this moment finds all of it or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder.with_name(f"{folder.name}{name}.made")
+    made.mkdir()
+    (made / "half.part").write_bytes(b"half of")
+    return made.rename(folder / name)
 
 
 def chain_of(shard: OneShard, deltas: int) -> int:

@@ -193,3 +193,41 @@ def test_going_back_from_a_version_that_the_store_went_back_to_is_not_undone(
     version = store.base(keys_from(1, 20))
     until(lambda: in_service(transfer) == version)
     assert transfer.ledger.held == 0
+
+
+def test_who_goes_back_and_forth_leaves_the_store_in_charge(transfer: Transfer, store: VersionStore) -> None:
+    """Back from version 2 and forward again, so the store is followed: when it goes back itself, that counts."""
+    for _ in range(2):
+        version = store.base(keys_from(1, 10))
+        until(lambda: in_service(transfer) == version)  # noqa: B023
+    assert transfer.rollback().version == 1
+    assert transfer.rollback(2).version == 2
+    assert transfer.ledger.held == 0
+    maintenance.rollback(open_store(store.path), 1)
+    until(lambda: in_service(transfer) == 1)
+
+
+def test_who_goes_back_twice_is_held_against_what_the_store_names(
+    transfer: Transfer, store: VersionStore, agents: list[FakeAgent]
+) -> None:
+    for _ in range(3):
+        version = store.base(keys_from(1, 10))
+        until(lambda: in_service(transfer) == version)  # noqa: B023
+    transfer.rollback(2)
+    transfer.rollback(1)
+    transfer.notify()
+    until_looked_at_again(agents[0])
+    assert (in_service(transfer), transfer.ledger.held) == (1, 3)
+    maintenance.rollback(open_store(store.path), 2)
+    until(lambda: in_service(transfer) == 2)
+
+
+def test_a_store_that_goes_back_too_and_then_forward_is_followed(transfer: Transfer, store: VersionStore) -> None:
+    for _ in range(2):
+        version = store.base(keys_from(1, 10))
+        until(lambda: in_service(transfer) == version)  # noqa: B023
+    transfer.rollback(1)
+    maintenance.rollback(open_store(store.path), 1)
+    until(lambda: transfer.ledger.held == 0)
+    maintenance.rollback(open_store(store.path), 2)
+    until(lambda: in_service(transfer) == 2)

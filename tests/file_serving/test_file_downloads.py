@@ -208,7 +208,7 @@ def test_who_leaves_in_the_middle_frees_the_file(root: Path, server: FileServer)
 
 
 def test_where_it_cannot_listen_or_serve_is_said_at_once(root: Path, server: FileServer) -> None:
-    with pytest.raises(PeerError, match="Cannot listen on"):
+    with pytest.raises(PeerError, match="cannot listen on"):
         FileServer(root, listen=server.address.removeprefix("http://")).bind()
     with pytest.raises(DataError, match="no directory"):
         FileServer(root / "nothing")

@@ -29,7 +29,7 @@ from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_api import TransferApi
 from clickline.files.digests import file_sha256
 from clickline.fileserver.file_server import FileServer
-from clickline.net.web_server import Guard
+from clickline.net.tokens import BearerToken
 
 TOKEN = b"a token for tests only"
 NAME = "ctr"
@@ -83,7 +83,7 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
         stack.callback(files.close)
         apps["files"] = files
 
-        guard = Guard(token=TOKEN, host="127.0.0.1", open_to_all=False)
+        guard = BearerToken(token=TOKEN, host="127.0.0.1", open_to_all=False)
         deploy = inside / "deploy"
         (deploy / "data" / "1").mkdir(parents=True)
         (deploy / "data" / "1" / tar.name).write_bytes(tar.read_bytes())

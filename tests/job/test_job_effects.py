@@ -13,7 +13,7 @@ from clickline.cli import app
 from clickline.config.loading.key_paths import key_patterns
 from clickline.config.validation.effects import EFFECTS
 from clickline.errors import JobError
-from clickline.progress import Silent
+from clickline.progress import LogOnly
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ def test_a_run_tells_it_once_at_its_start(folder: Path) -> None:
 def test_a_job_made_in_python_tells_what_was_given_to_it(folder: Path) -> None:
     said: list[str] = []
 
-    class Listener(Silent):
+    class Listener(LogOnly):
         def say(self, text: str) -> None:
             said.append(text)
 

@@ -28,6 +28,13 @@ def spec(directory: Path, program: str, *, role: str = "trainer", rank: int = 0,
     return Spec(role=role, rank=rank, argv=[sys.executable, "-c", program], env={}, log=log, restart=restart)
 
 
+class EventTexts(list[str]):
+    """What a supervisor reports, as texts."""
+
+    def append(self, event: object) -> None:
+        super().append(str(event))
+
+
 def alive(pid: int) -> bool:
     """Whether it runs: a zombie does not."""
     try:

@@ -17,7 +17,8 @@ from clickline.config import Job
 from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
 from clickline.launch import variables
-from clickline.launch.environment import Place, read_place, torch_environment
+from clickline.launch.environment import read_role, torch_environment
+from clickline.ps.process_role import ProcessRole
 from clickline.train.monitoring.metrics_server import metrics_place
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -59,8 +60,8 @@ SCRIPT = {
 
 
 def test_our_own_variables() -> None:
-    place = read_place("pserver", environ=OURS)
-    assert place == Place(
+    place = read_role("pserver", environ=OURS)
+    assert place == ProcessRole(
         role="pserver",
         rank=1,
         pservers=["tcp:10.0.0.1:6174", "tcp:[fd00::2]:6174"],
@@ -77,16 +78,14 @@ def test_our_own_variables() -> None:
 
 
 def test_the_token_is_not_shown() -> None:
-    assert "0123456789abcdef" not in repr(read_place(environ=OURS))
+    assert "0123456789abcdef" not in repr(read_role(environ=OURS))
 
 
 def test_pods_of_the_operator_run_as_they_are() -> None:
-    server = read_place(
-        environ={**OPERATOR, "TRAINING_ROLE": "PSERVER", "PADDLE_TRAINER_ID": "1", "POD_IP": "10.1.0.2"}
-    )
+    server = read_role(environ={**OPERATOR, "TRAINING_ROLE": "PSERVER", "PADDLE_TRAINER_ID": "1", "POD_IP": "10.1.0.2"})
     assert (server.name, server.bind, server.trainers) == ("pserver.1", "tcp:10.1.0.2:36000", 2)
     assert (server.coordinator, server.hosts_coordinator) == ("tcp:10.1.0.1:37000", False)
-    trainer = read_place(
+    trainer = read_role(
         environ={**OPERATOR, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": "0", "POD_IP": "10.1.0.3"}
     )
     assert (trainer.name, trainer.bind) == ("trainer.0", "")
@@ -95,13 +94,13 @@ def test_pods_of_the_operator_run_as_they_are() -> None:
 
 def test_pods_behind_services_are_found_by_name_and_listen_on_their_own() -> None:
     listed = {"PADDLE_PSERVERS_IP_PORT_LIST": "ctr-ps-0:36000,ctr-ps-1:36000", "POD_IP": "ctr-ps-1"}
-    place = read_place("pserver", environ={**TOKEN, **listed, "PADDLE_PORT": "36000"})
+    place = read_role("pserver", environ={**TOKEN, **listed, "PADDLE_PORT": "36000"})
     assert (place.rank, place.bind) == (1, "tcp:ctr-ps-1:36000")
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_pods_of_the_start_script_on_one_host(rank: int) -> None:
-    place = read_place(environ={**SCRIPT, "PADDLE_PSERVER_ID": str(rank)})
+    place = read_role(environ={**SCRIPT, "PADDLE_PSERVER_ID": str(rank)})
     assert (place.rank, place.bind) == (rank, f"tcp:10.2.0.1:{30236 + rank}")
 
 
@@ -116,7 +115,7 @@ def test_pods_of_the_start_script_on_one_host(rank: int) -> None:
     ],
 )
 def test_a_trainer_finds_its_rank(said: dict[str, str], rank: int) -> None:
-    assert read_place("trainer", environ={**OPERATOR, **said}).rank == rank
+    assert read_role("trainer", environ={**OPERATOR, **said}).rank == rank
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_a_trainer_finds_its_rank(said: dict[str, str], rank: int) -> None:
     ],
 )
 def test_a_pserver_finds_its_rank(said: dict[str, str], rank: int) -> None:
-    assert read_place("pserver", environ={**OPERATOR, **said}).rank == rank
+    assert read_role("pserver", environ={**OPERATOR, **said}).rank == rank
 
 
 @pytest.mark.parametrize(
@@ -145,26 +144,26 @@ def test_a_pserver_finds_its_rank(said: dict[str, str], rank: int) -> None:
     ],
 )
 def test_the_number_of_trainers(said: dict[str, str], trainers: int) -> None:
-    assert read_place("trainer", environ={**TOKEN, "CLICKLINE_RANK": "0", "PADDLE_PSERVERS": "a", **said}).trainers == (
+    assert read_role("trainer", environ={**TOKEN, "CLICKLINE_RANK": "0", "PADDLE_PSERVERS": "a", **said}).trainers == (
         trainers
     )
 
 
 def test_hosts_alone_get_the_port_and_a_host_named_again_the_next() -> None:
-    place = read_place("trainer", environ={**TOKEN, "CLICKLINE_RANK": "0", "PADDLE_PSERVERS": "a,b,a"})
+    place = read_role("trainer", environ={**TOKEN, "CLICKLINE_RANK": "0", "PADDLE_PSERVERS": "a,b,a"})
     assert place.pservers == ["tcp:a:6174", "tcp:b:6174", "tcp:a:6175"]
 
 
 def test_without_a_coordinator_pserver_0_is_it() -> None:
     environ = {**TOKEN, "CLICKLINE_PSERVERS": "tcp:a:6174,tcp:b:6174", "CLICKLINE_BIND": "10.9.9.9"}
-    first, second = (read_place("pserver", environ={**environ, "CLICKLINE_RANK": rank}) for rank in "01")
+    first, second = (read_role("pserver", environ={**environ, "CLICKLINE_RANK": rank}) for rank in "01")
     assert (first.hosts_coordinator, second.hosts_coordinator) == (True, False)
     assert first.coordinator == second.coordinator == "tcp:a:7174"
     assert (first.bind, first.coordinator_bind) == ("tcp:10.9.9.9:6174", "tcp:10.9.9.9:7174")
 
 
 def test_sockets() -> None:
-    place = read_place("pserver", environ={**TOKEN, "CLICKLINE_PSERVERS": "unix:/s/ps0"})
+    place = read_role("pserver", environ={**TOKEN, "CLICKLINE_PSERVERS": "unix:/s/ps0"})
     assert (place.bind, place.coordinator, place.coordinator_bind) == (
         "unix:/s/ps0",
         "unix:/s/ps0.coordinator",
@@ -173,21 +172,21 @@ def test_sockets() -> None:
 
 
 def test_a_coordinator_of_its_own() -> None:
-    place = read_place("coordinator", environ={**OURS, "CLICKLINE_ROLE": "", "CLICKLINE_BIND": "tcp:10.9.9.9:7001"})
+    place = read_role("coordinator", environ={**OURS, "CLICKLINE_ROLE": "", "CLICKLINE_BIND": "tcp:10.9.9.9:7001"})
     assert (place.rank, place.bind, place.coordinator_bind) == (0, "tcp:10.9.9.9:7001", "tcp:10.9.9.9:7001")
 
 
 def test_the_job_fills_in_what_the_environment_does_not_say() -> None:
     job = Job.model_validate({"name": "a", "output": "/o", "cluster": {"trainers": 4}})
-    place = read_place("pserver", environ={**TOKEN, "CLICKLINE_PSERVERS": "tcp:a:1"}).within(job)
+    place = read_role("pserver", environ={**TOKEN, "CLICKLINE_PSERVERS": "tcp:a:1"}).within(job)
     assert (place.directory, place.trainers) == (Path("/o/a"), 4)
-    assert read_place("pserver", environ=OURS).within(job).directory == Path("/runs/a")
+    assert read_role("pserver", environ=OURS).within(job).directory == Path("/runs/a")
 
 
 def test_the_token_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("fedcba9876543210\n", encoding="utf-8")
     environ = {"CLICKLINE_PSERVERS": "tcp:a:1", "CLICKLINE_TOKEN_FILE": str(tmp_path / "token")}
-    assert read_place("pserver", environ=environ).token == b"fedcba9876543210"
+    assert read_role("pserver", environ=environ).token == b"fedcba9876543210"
 
 
 def test_torch_learns_its_place_from_the_older_names() -> None:
@@ -210,12 +209,12 @@ def test_torch_learns_its_place_from_the_older_names() -> None:
         ),
         (
             {"TRAINING_ROLE": "HETER", "CLICKLINE_ROLE": ""},
-            "TRAINING_ROLE: 'HETER' is no role here; known roles: pserver",
+            "TRAINING_ROLE: 'HETER' is not a role; known roles: pserver",
         ),
         ({"CLICKLINE_RANK": "2"}, "this is pserver 2, but only 2 are named"),
         ({"CLICKLINE_RANK": "one"}, "CLICKLINE_RANK: 'one' must be a whole number"),
         ({"CLICKLINE_RANK": ""}, "nothing says which pserver this is: set CLICKLINE_RANK"),
-        ({"CLICKLINE_PSERVERS": ""}, "No parameter servers are named: set CLICKLINE_PSERVERS"),
+        ({"CLICKLINE_PSERVERS": ""}, "no parameter servers are named: set CLICKLINE_PSERVERS"),
         ({"CLICKLINE_PSERVERS": "tcp:a"}, "CLICKLINE_PSERVERS: 'tcp:a' lacks a port"),
         ({"CLICKLINE_PSERVERS": "tcp::1"}, "CLICKLINE_PSERVERS: 'tcp::1' lacks a host"),
         ({"CLICKLINE_PSERVERS": "tcp:a:0"}, "CLICKLINE_PSERVERS: port 0 is not between 1 and 65535"),
@@ -241,18 +240,18 @@ def test_torch_learns_its_place_from_the_older_names() -> None:
 )
 def test_mistakes_name_the_variable(said: dict[str, str], message: str) -> None:
     with pytest.raises(JobError, match=re.escape(message)) as failed:
-        read_place("pserver", environ={**OURS, **said})
+        read_role("pserver", environ={**OURS, **said})
     assert "short" not in str(failed.value)
 
 
 def test_a_coordinator_of_its_own_must_be_named_to_all() -> None:
     with pytest.raises(JobError, match="set CLICKLINE_COORDINATOR"):
-        read_place("coordinator", environ={**TOKEN, "CLICKLINE_PSERVERS": "tcp:a:1"})
+        read_role("coordinator", environ={**TOKEN, "CLICKLINE_PSERVERS": "tcp:a:1"})
 
 
 def test_no_role_at_all() -> None:
     with pytest.raises(JobError, match="names no role: set CLICKLINE_ROLE"):
-        read_place(environ=TOKEN)
+        read_role(environ=TOKEN)
 
 
 def test_flags_become_overrides_that_the_job_accepts() -> None:
@@ -316,7 +315,7 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
         for values in ({}, OURS | {"CLICKLINE_ROLE": ""}, {**TOKEN, "PADDLE_PSERVERS": "a"}, OPERATOR, TOKEN):
             environ = Listening(values)
             with suppress(JobError):
-                read_place(role, environ=environ)
+                read_role(role, environ=environ)
             asked |= environ.asked
     environ = Listening({})
     metrics_place(Job(), role="trainer", rank=0, environ=environ)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from programs import exists, until
+from programs import EventTexts, exists, until
 
 from clickline.processes import heartbeat_monitor, restart_policy
 from clickline.processes.heartbeat import VARIABLE, Heartbeat
@@ -53,7 +53,7 @@ class Watched:
     """A supervisor over some, and what it tells."""
 
     def __init__(self, specs: list[Spec]) -> None:
-        self.events: list[str] = []
+        self.events = EventTexts()
         self.supervisor = Supervisor(specs, restarts=None, on_event=self.events.append, grace=2)
 
     def state(self, rank: int = 0) -> dict[str, object]:

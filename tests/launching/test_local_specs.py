@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clickline.config import Job
-from clickline.launch.environment import read_place
+from clickline.launch.environment import read_role
 from clickline.launch.local_processes import coordinator_address, local_specs, private_sockets
 from clickline.processes.process import Spec
 
@@ -33,7 +33,7 @@ def test_every_process_finds_its_place(tmp_path: Path) -> None:
     started = specs({"pservers": 2, "trainers": 2, "threads": 3}, tmp_path)
     assert [spec.name for spec in started] == ["pserver.0", "pserver.1", "trainer.0", "trainer.1"]
     for spec in started:
-        place = read_place(spec.role, environ=spec.env)
+        place = read_role(spec.role, environ=spec.env)
         assert place.name == spec.name
         assert place.pservers == ["unix:/run/s/pserver.0.sock", "unix:/run/s/pserver.1.sock"]
         assert (place.coordinator, place.trainers, place.hosts_coordinator) == (
@@ -61,7 +61,7 @@ def test_cores_are_divided_among_the_trainers(tmp_path: Path, monkeypatch: pytes
 
 
 def test_tcp_gives_each_server_a_port_of_its_own(tmp_path: Path) -> None:
-    place = read_place(environ=specs({"pservers": 3, "transport": "tcp"}, tmp_path)[2].env)
+    place = read_role(environ=specs({"pservers": 3, "transport": "tcp"}, tmp_path)[2].env)
     assert len(set(place.pservers)) == 3
     assert place.bind == place.pservers[2]
     assert place.bind.startswith("tcp:127.0.0.1:")
@@ -76,7 +76,7 @@ def test_older_names_in_our_own_environment_do_not_mislead_children(tmp_path: Pa
         "CPU_NUM": "9",
     }
     for spec in specs({"pservers": 2, "trainers": 2, "transport": "tcp", "threads": 1}, tmp_path):
-        place = read_place(environ={**older, "CLICKLINE_BIND": "tcp:10.0.0.1:1", **spec.env})
+        place = read_role(environ={**older, "CLICKLINE_BIND": "tcp:10.0.0.1:1", **spec.env})
         assert (place.name, place.trainers) == (spec.name, 2)
         assert place.bind == (place.pservers[place.rank] if spec.role == "pserver" else "")
 

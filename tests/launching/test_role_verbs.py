@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import role_doubles
-from programs import until
+from programs import EventTexts, until
 from typer.testing import CliRunner
 
 from clickline.cli import app
@@ -165,7 +165,7 @@ def test_signals_stop_it_cleanly_and_the_log_has_one_format(job: Path, number: s
 def test_under_a_supervisor_it_is_stopped_within_the_grace(job: Path, tmp_path: Path) -> None:
     log = tmp_path / "pserver.1.log"
     spec = Spec("pserver", 1, [sys.executable, "-c", PROGRAM, "pserver", str(job)], environment(), log)
-    events: list[str] = []
+    events = EventTexts()
     with Supervisor([spec], restarts=0, on_event=events.append, grace=10) as supervisor:
         until(lambda: "runs a" in log.read_text(encoding="utf-8"), doing=supervisor.poll)
         supervisor.stop()

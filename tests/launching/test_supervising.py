@@ -11,7 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import DIES_WITH_PARENT, HAS_A_CHILD, IGNORES_SIGTERM, SLEEPS, alive, exists, fails, finish, spec, until
+from programs import (
+    DIES_WITH_PARENT,
+    HAS_A_CHILD,
+    IGNORES_SIGTERM,
+    SLEEPS,
+    EventTexts,
+    alive,
+    exists,
+    fails,
+    finish,
+    spec,
+    until,
+)
 
 from clickline.errors import PeerError
 from clickline.processes import supervisor as supervisor_module
@@ -20,8 +32,8 @@ from clickline.processes.supervisor import Spec, Supervisor
 LAUNCHER = """
 import sys, time
 from pathlib import Path
-from clickline.launch.child import stopped_by_signals
-from clickline.launch.supervising import Spec, Supervisor
+from clickline.processes.child import stopped_by_signals
+from clickline.processes.supervisor import Spec, Supervisor
 logs, program = Path(sys.argv[1]), sys.argv[2]
 specs = [Spec("trainer", i, [sys.executable, "-c", program], {}, logs / f"trainer.{i}.log") for i in range(2)]
 with stopped_by_signals(), Supervisor(specs, restarts=0, on_event=print) as supervisor:
@@ -31,8 +43,8 @@ with stopped_by_signals(), Supervisor(specs, restarts=0, on_event=print) as supe
 
 
 @pytest.fixture
-def events() -> list[str]:
-    return []
+def events() -> EventTexts:
+    return EventTexts()
 
 
 @pytest.fixture
@@ -52,7 +64,7 @@ def up(one: Spec) -> bool:
     return one.log.exists() and "up\n" in one.log.read_text(encoding="utf-8")
 
 
-def test_all_run_until_they_are_done(tmp_path: Path, events: list[str]) -> None:
+def test_all_run_until_they_are_done(tmp_path: Path, events: EventTexts) -> None:
     specs = [spec(tmp_path, "print('hello')", rank=rank) for rank in range(2)]
     with Supervisor(specs, restarts=0, on_event=events.append) as supervisor:
         supervisor.wait(["trainer"])
@@ -62,7 +74,7 @@ def test_all_run_until_they_are_done(tmp_path: Path, events: list[str]) -> None:
     assert second == "hello"
 
 
-def test_waiting_for_trainers_does_not_wait_for_servers(tmp_path: Path, events: list[str]) -> None:
+def test_waiting_for_trainers_does_not_wait_for_servers(tmp_path: Path, events: EventTexts) -> None:
     specs = [spec(tmp_path, SLEEPS, role="pserver"), spec(tmp_path, "pass")]
     with Supervisor(specs, restarts=0, on_event=events.append, grace=2) as supervisor:
         supervisor.wait("trainer")
@@ -72,7 +84,7 @@ def test_waiting_for_trainers_does_not_wait_for_servers(tmp_path: Path, events: 
         assert supervisor.states()[0]["state"] == "stopped"
 
 
-def test_one_killed_is_started_again(tmp_path: Path, events: list[str]) -> None:
+def test_one_killed_is_started_again(tmp_path: Path, events: EventTexts) -> None:
     with Supervisor([spec(tmp_path, SLEEPS)], restarts=2, on_event=events.append, grace=2) as supervisor:
         (killed,) = pids(supervisor)
         os.kill(killed, signal.SIGKILL)
@@ -85,7 +97,7 @@ def test_one_killed_is_started_again(tmp_path: Path, events: list[str]) -> None:
     assert not exists(now)
 
 
-def test_pauses_grow(tmp_path: Path, events: list[str]) -> None:
+def test_pauses_grow(tmp_path: Path, events: EventTexts) -> None:
     with (
         pytest.raises(PeerError, match="started again 2 times"),
         Supervisor([spec(tmp_path, fails(1))], restarts=2, on_event=events.append) as supervisor,
@@ -97,7 +109,7 @@ def test_pauses_grow(tmp_path: Path, events: list[str]) -> None:
     ]
 
 
-def test_too_many_deaths_stop_everything_and_tell_the_first_failure(tmp_path: Path, events: list[str]) -> None:
+def test_too_many_deaths_stop_everything_and_tell_the_first_failure(tmp_path: Path, events: EventTexts) -> None:
     specs = [spec(tmp_path, SLEEPS, role="pserver"), spec(tmp_path, fails(139, says="about to crash"), rank=1)]
     with Supervisor(specs, restarts=1, on_event=events.append) as supervisor:
         left = pids(supervisor)
@@ -115,7 +127,7 @@ def test_too_many_deaths_stop_everything_and_tell_the_first_failure(tmp_path: Pa
     assert rest[-2:] == [f"last lines of {specs[1].log}:", "  about to crash"]
 
 
-def test_the_last_lines_are_those_of_the_last_start(tmp_path: Path, events: list[str]) -> None:
+def test_the_last_lines_are_those_of_the_last_start(tmp_path: Path, events: EventTexts) -> None:
     one = spec(tmp_path, fails(1, says="this time"))
     one.log.parent.mkdir()
     one.log.write_text("another run\n", encoding="utf-8")
@@ -126,7 +138,7 @@ def test_the_last_lines_are_those_of_the_last_start(tmp_path: Path, events: list
     assert one.log.read_text(encoding="utf-8").startswith("another run\n")
 
 
-def test_one_that_may_not_restart_ends_it_all(tmp_path: Path, events: list[str]) -> None:
+def test_one_that_may_not_restart_ends_it_all(tmp_path: Path, events: EventTexts) -> None:
     specs = [spec(tmp_path, fails(1), restart=False), spec(tmp_path, SLEEPS, rank=1)]
     with (
         pytest.raises(PeerError, match=r"trainer\.0 failed, exit code 1"),
@@ -136,7 +148,7 @@ def test_one_that_may_not_restart_ends_it_all(tmp_path: Path, events: list[str])
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 5, 6])
-def test_what_would_only_fail_again_is_not_started_again(tmp_path: Path, events: list[str], code: int) -> None:
+def test_what_would_only_fail_again_is_not_started_again(tmp_path: Path, events: EventTexts, code: int) -> None:
     with (
         pytest.raises(PeerError, match=f"trainer.0 failed, exit code {code}: "),
         Supervisor([spec(tmp_path, fails(code))], restarts=9, on_event=events.append) as supervisor,
@@ -146,7 +158,7 @@ def test_what_would_only_fail_again_is_not_started_again(tmp_path: Path, events:
 
 
 def test_a_victim_is_not_named_instead_of_the_culprit(
-    tmp_path: Path, events: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, events: EventTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trainer fails because of the server, and is seen first."""
     seen = tmp_path / "seen"
@@ -171,7 +183,7 @@ def test_a_victim_is_not_named_instead_of_the_culprit(
     assert "trainer.0, exit code 7" in str(failed.value)
 
 
-def test_one_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path, events: list[str]) -> None:
+def test_one_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path, events: EventTexts) -> None:
     stubborn = spec(tmp_path, IGNORES_SIGTERM)
     with Supervisor([stubborn], restarts=0, on_event=events.append, grace=1) as supervisor:
         until(lambda: up(stubborn))
@@ -183,7 +195,7 @@ def test_one_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path, even
     assert events == ["trainer.0 did not stop within 1 s and is killed"]
 
 
-def test_what_a_process_started_dies_with_it(tmp_path: Path, events: list[str]) -> None:
+def test_what_a_process_started_dies_with_it(tmp_path: Path, events: EventTexts) -> None:
     parent = spec(tmp_path, HAS_A_CHILD + fails(0))
     with Supervisor([parent], restarts=0, on_event=events.append) as supervisor:
         finish(supervisor)
@@ -191,7 +203,7 @@ def test_what_a_process_started_dies_with_it(tmp_path: Path, events: list[str]) 
         until(lambda: not alive(grandchild))
 
 
-def test_one_may_join_later_and_take_the_place_of_one_that_ended(tmp_path: Path, events: list[str]) -> None:
+def test_one_may_join_later_and_take_the_place_of_one_that_ended(tmp_path: Path, events: EventTexts) -> None:
     with Supervisor([spec(tmp_path, SLEEPS)], restarts=0, on_event=events.append, grace=2) as supervisor:
         supervisor.add(spec(tmp_path, "pass", rank=3))
         until(lambda: supervisor.states()[1]["state"] == "done", doing=supervisor.poll)
@@ -202,7 +214,7 @@ def test_one_may_join_later_and_take_the_place_of_one_that_ended(tmp_path: Path,
 
 
 def test_a_program_that_is_not_there_leaves_nothing_running(
-    tmp_path: Path, events: list[str], supervisors: list[Supervisor]
+    tmp_path: Path, events: EventTexts, supervisors: list[Supervisor]
 ) -> None:
     missing = Spec("trainer", 1, ["/no/such/program"], {}, tmp_path / "trainer.1.log")
     supervisor = Supervisor([spec(tmp_path, SLEEPS), missing], restarts=0, on_event=events.append)
@@ -212,7 +224,7 @@ def test_a_program_that_is_not_there_leaves_nothing_running(
     assert pids(supervisor) == []
 
 
-def test_an_exception_inside_stops_everything(tmp_path: Path, events: list[str]) -> None:
+def test_an_exception_inside_stops_everything(tmp_path: Path, events: EventTexts) -> None:
     with (
         pytest.raises(ZeroDivisionError),
         Supervisor([spec(tmp_path, SLEEPS)], restarts=0, on_event=events.append, grace=2) as supervisor,
@@ -223,7 +235,7 @@ def test_an_exception_inside_stops_everything(tmp_path: Path, events: list[str])
 
 
 def test_children_get_our_environment_and_theirs(
-    tmp_path: Path, events: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, events: EventTexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OURS", "1")
     program = "import os; print(os.environ['OURS'], os.environ['THEIRS'], os.getsid(0) == os.getpid())"
@@ -278,7 +290,7 @@ def test_a_child_started_when_its_launcher_was_gone_does_not_stay() -> None:
 
 @pytest.mark.parametrize("role", ["trainer", "pserver"])
 def test_one_that_was_replaced_is_neither_started_again_nor_a_failure(
-    tmp_path: Path, events: list[str], role: str
+    tmp_path: Path, events: EventTexts, role: str
 ) -> None:
     """Somebody else has its name: to start it again would make two of them, over and over."""
     specs = [spec(tmp_path, fails(9), role=role), spec(tmp_path, "pass", rank=1)]

@@ -15,10 +15,10 @@ import pytest
 from desks import TOKEN, Office, silence, until
 
 from clickline.errors import PeerError, ReplacedError
-from clickline.launch.environment import Place
 from clickline.processes.process_identity import birth
 from clickline.ps.coordinator.record import Standing
 from clickline.ps.entrypoints import run_trainer
+from clickline.ps.process_role import ProcessRole
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_trainer_process_that_comes_when_the_run_is_ending_ends_well(office: C
     """Whoever starts it again after its death would otherwise count a failure, three times, and then of the run."""
     desk = office(pservers=1)
     desk.desk.stop("the run is over")
-    place = Place(
+    place = ProcessRole(
         role="trainer",
         rank=0,
         pservers=[desk.wire.address],

@@ -114,7 +114,7 @@ def test_copies_that_a_killed_predictor_left_are_removed(known: Known, tmp_path:
 import os, signal, tempfile
 tempfile.tempdir = {str(tmp_path)!r}
 from clickline.publish.chains import opened
-from clickline.publish.stores import open_store
+from clickline.versions.store import open_store
 with opened(open_store({known.store.url!r}), 1) as chain:
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -13,7 +13,7 @@ from trainings import Training
 from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.launch.training_run import train_job
-from clickline.progress import Silent
+from clickline.progress import LogOnly
 from clickline.publish.parity import Published
 from clickline.publish.publisher import Settings, publish
 from clickline.train.checkpoints import checkpoint_files
@@ -25,7 +25,7 @@ from clickline.versions.store import Store, open_store
 from processes import small_settings
 
 
-class Heard(Silent):
+class Heard(LogOnly):
     """Keeps what a run says."""
 
     def __init__(self) -> None:

@@ -21,6 +21,7 @@ NAMES = [
     "Job",
     "JobError",
     "LoadedJob",
+    "LocalStack",
     "Model",
     "ModelError",
     "PeerError",
@@ -32,6 +33,7 @@ NAMES = [
     "__version__",
     "read_job",
     "train_job",
+    "up",
 ]
 
 

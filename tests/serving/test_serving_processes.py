@@ -17,8 +17,8 @@ from serving_doubles import BODY, PROBABILITY
 from stub_servers import LONG, running, until
 
 from clickline.errors import PeerError
-from clickline.files.atomic import alive
 from clickline.processes.process import Spec
+from clickline.processes.process_identity import alive
 from clickline.processes.restart_policy import RestartPolicy
 from clickline.processes.supervisor import Supervisor
 from processes import run

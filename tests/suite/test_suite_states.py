@@ -34,11 +34,11 @@ from processes import run
 HOLD = """
 import signal, sys, time
 from pathlib import Path
-from clickline.launch.child import stopped_by_signals
-from clickline.launch.suite_states import claimed, supervisor_facts, write_suite
+from clickline.processes.child import stopped_by_signals
+from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 with stopped_by_signals(), claimed(Path(sys.argv[1])):
     if "unknown" not in sys.argv:
-        write_suite(Path(sys.argv[1]), {**supervisor_facts(started=0), "phase": "serving", "components": []})
+        write_suite(Path(sys.argv[1]), {**supervisor_record(started=0), "phase": "serving", "components": []})
     if "stubborn" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("up", flush=True)

@@ -194,8 +194,10 @@ def test_an_epoch_that_was_interrupted_in_its_validation_is_validated_when_it_go
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_run, "evaluate", interrupted)
+        before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(TrainingInterrupted, match="was written; nothing is lost"):
             train_job(job)
+        assert signal.getsignal(signal.SIGTERM) is before, "a program that called it can be ended as before"
     resumed = train_job(job, resume=True)
     assert resumed.to_dict()["valid"] == json.loads(whole.stdout)["valid"]
     lines = [json.loads(line) for line in (tmp_path / "runs/small/metrics.jsonl").read_text().splitlines()]

@@ -10,13 +10,13 @@ import pytest
 
 import clickline
 from clickline.config import Job
-from clickline.progress import Silent
+from clickline.progress import LogOnly
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.evaluation.metrics import auc
 from clickline.train.monitoring.epoch_progress import EpochProgress, duration
 
 
-class Watch(Silent):
+class Watch(LogOnly):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

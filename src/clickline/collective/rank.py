@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 
 from clickline.errors import PeerError
+from clickline.net.addresses import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Place:
     @property
     def on_loopback(self) -> bool:
         """Whether all ranks are on one machine, and meet where no other can come."""
-        return self.host == "localhost" or (_is_address(self.host) and ip_address(self.host).is_loopback)
+        return is_loopback(self.host)
 
 
 def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
@@ -74,14 +74,6 @@ def _token(environ: Mapping[str, str]) -> bytes:
         except (OSError, UnicodeDecodeError):
             raise PeerError(f"CLICKLINE_TOKEN_FILE: {file!r} cannot be read as text") from None
     return token.strip().encode()
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _number(environ: Mapping[str, str], name: str, otherwise: int | None = None) -> int:

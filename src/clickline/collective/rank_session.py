@@ -24,11 +24,11 @@ from clickline.collective.rank_run import RankRun
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
 from clickline.train.run_files.run_directory import write_job
@@ -62,14 +62,14 @@ def train_collective(
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
     group = join(job.cluster)
-    with group.telling():
+    with handlers_restored(), group.telling():
         result = run_rank(
             job,
             group=group,
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher if watcher is not None and group.first else Silent(),
+            watcher=watcher if watcher is not None and group.first else LogOnly(),
         )
         group.leave()
     return result

@@ -11,6 +11,7 @@ import socket
 
 from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
+from clickline.net.addresses import host_and_port
 
 PATIENCE = 5.0
 
@@ -30,17 +31,16 @@ class WireProbe:
 
     def _is_greeted(self) -> bool:
         """Anything that comes is a greeting: a HELLO, a refusal, or the end of the connection."""
-        kind, _, target = self._address.partition(":")
-        host, _, port = target.rpartition(":")
+        kind, _, path = self._address.partition(":")
         try:
             if kind == "unix":
                 connection = socket.socket(socket.AF_UNIX)
                 connection.settimeout(PATIENCE)
                 with connection:
-                    connection.connect(target)
+                    connection.connect(path)
                     connection.recv(1)
             else:
-                with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as connection:
+                with socket.create_connection(host_and_port(self._address), PATIENCE) as connection:
                     connection.recv(1)
         except ConnectionResetError:
             return True

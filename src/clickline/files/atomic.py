@@ -1,4 +1,4 @@
-"""What makes files outlive a crash, and tells whether a process did.
+"""Atomic replacement of files: a reader finds the old content or the new one, also after a crash.
 
 Imports nothing of the project: any layer may use it.
 """
@@ -25,15 +25,23 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def replace_file(
-    path: Path, content: bytes, *, synced: bool = True, before_rename: Callable[[], None] = lambda: None
+    path: Path,
+    content: bytes,
+    *,
+    synced: bool = True,
+    only_writer: bool = False,
+    before_rename: Callable[[], None] = lambda: None,
 ) -> None:
     """Replace a file as a whole: readers, also those after a crash, find the old content or the new one.
 
     With `synced=False` that holds for the death of a process, not for a loss of power: for files that nobody trusts
-    afterwards. `before_rename` is called when all but the rename is done; if it raises, nothing has changed.
+    afterwards. `only_writer`: no other process writes this file now, so the temporary file always has the same name,
+    and what a killed predecessor has left is overwritten. `before_rename` is called when all but the rename is done; if
+    it raises, nothing has changed.
     """
     # A name of its own, since a writer that was overtaken must not write into the file of the one that overtook it.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
+    own = "" if only_writer else f".{secrets.token_hex(4)}"
+    aside = path.with_name(f".{path.name}{own}{UNFINISHED}")
     try:
         if synced:
             write_synced(aside, content)
@@ -48,9 +56,11 @@ def replace_file(
         sync_directory(path.parent)
 
 
-def replace_json(path: Path, facts: Mapping[str, Any], *, indent: int | None = 1, synced: bool = True) -> None:
+def replace_json(
+    path: Path, value: Mapping[str, Any], *, indent: int | None = 1, synced: bool = True, only_writer: bool = False
+) -> None:
     """`replace_file` with a JSON object."""
-    replace_file(path, json.dumps(facts, indent=indent).encode() + b"\n", synced=synced)
+    replace_file(path, json.dumps(value, indent=indent).encode() + b"\n", synced=synced, only_writer=only_writer)
 
 
 def remove_unfinished(directory: Path) -> None:
@@ -66,14 +76,3 @@ def sync_directory(path: os.PathLike[str] | str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of this machine is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -6,7 +6,6 @@ of the lock when the process is gone, whichever way it went. The file stays, and
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import time
@@ -14,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from clickline.errors import PeerError
+from clickline.files.locks import open_lock_file, try_lock
 
 _PATIENCE = 3.0
 """Seconds: one that was killed a moment ago may still be ending."""
@@ -26,7 +26,7 @@ class DirectoryLock:
     def __init__(self, directory: Path, role: str, *, patience: float = _PATIENCE) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f".{role.replace(' ', '-')}.lock"
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = open_lock_file(path)
         try:
             self._take(patience, directory, role)
         except BaseException:
@@ -41,7 +41,7 @@ class DirectoryLock:
 
     def _take(self, patience: float, directory: Path, role: str) -> None:
         give_up = time.monotonic() + patience
-        while not self._taken():
+        while not try_lock(self._descriptor):
             if time.monotonic() >= give_up:
                 holder = os.pread(self._descriptor, 200, 0).decode("utf-8", "replace") or "another process"
                 raise PeerError(
@@ -51,10 +51,3 @@ class DirectoryLock:
         with suppress(OSError):  # where there is no room for it, a refusal says less
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-
-    def _taken(self) -> bool:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -2,12 +2,10 @@
 
 Whoever writes a version aside (`.downloading-…`, `.compact_…`) or copies one to this machine holds a lock on the
 directory, which the kernel lets go when the process dies. So what a dead process left can be told from what another one
-writes just now, and whoever finds it may remove it, at any time. Imports nothing of the project.
-"""
+writes just now, and whoever finds it may remove it, at any time."""
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -16,6 +14,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from clickline.files.locks import lock, try_lock
 
 log = logging.getLogger(__name__)
 _YOUNG = 60.0
@@ -43,8 +43,7 @@ def abandoned(directories: Iterable[Path]) -> Iterator[Path]:
         except OSError:
             continue  # it has got its name meanwhile, or is no directory
         try:
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(descriptor):
                 yield path
         finally:
             os.close(descriptor)
@@ -79,7 +78,7 @@ def _locked(path: Path) -> int:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(descriptor)
             with suppress(FileNotFoundError):
                 if path.stat().st_ino == os.fstat(descriptor).st_ino:
                     return descriptor

@@ -7,7 +7,6 @@ stop. docs/file-server.md has its requests and answers.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import os
 import time
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDir
 from clickline.fileserver.uploads import Upload, UploadRefused, clean
 from clickline.net.http_connections import HttpLimits
 from clickline.net.http_server import LARGEST_HEADERS, HttpServer
+from clickline.net.tokens import shows_token
 
 UPLOAD_LIMIT = 64 << 30
 _SHORTEST_TOKEN = 16
@@ -165,8 +165,7 @@ class FileServer(HttpServer):
     async def _put(self, request: Request, path: str) -> Response:
         if self._token is None:
             return _refusal(403, "this server takes no uploads: it was started without a token")
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._token):
+        if not shows_token(request.headers.get("authorization", "").encode("latin-1"), self._token):
             return _refusal(
                 401, "uploads need the header 'Authorization: Bearer TOKEN'", {"WWW-Authenticate": "Bearer"}
             )

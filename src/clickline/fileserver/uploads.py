@@ -7,7 +7,6 @@ left from what another one is writing. Everything here may block and runs in thr
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clickline.files.atomic import sync_directory
+from clickline.files.locks import lock, try_lock, unlock
 from clickline.fileserver.served_directory import NotServed, OpenFile, ServedDirectory
 
 _PREFIX = ".upload-"
@@ -37,7 +37,7 @@ class Upload:
         self._target, self._limit = _target(root, path), limit
         self._temporary = self._target.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         self._file: BinaryIO | None = self._temporary.open("x+b")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock(self._file)
         self._digest = hashlib.sha256()
         self.size = 0
 
@@ -64,7 +64,7 @@ class Upload:
             raise UploadRefused(409, f"the file cannot be put in place: {error.strerror}") from None
         sync_directory(self._target.parent)
         status = os.fstat(self._file.fileno())
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        unlock(self._file)
         descriptor = os.dup(self._file.fileno())
         self._file.close()
         self._file = None
@@ -118,7 +118,6 @@ def _target(root: ServedDirectory, path: str) -> Path:
 def _is_abandoned(place: Path) -> bool:
     try:
         with place.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return try_lock(file)
     except OSError:
         return False
-    return True

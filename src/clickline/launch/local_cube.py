@@ -1,7 +1,7 @@
-"""A whole cube on this machine: servers with their agents, transfer, all as processes that end together.
+"""A whole cube on this machine: servers with their agents, and transfer, as processes that end together.
 
-Servers listen on sockets in a private directory, agents and transfer on ports of their own choice, which they tell in
-files (`--ready-file`) and take again when they are started again. Transfer is started when all agents listen.
+Servers listen on sockets in a private directory, agents and transfer on any free port, which they write to a file
+(`--ready-file`) and take again when they are started again. Transfer is started when all agents listen.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import httpx
 import yaml
 
 from clickline.errors import PeerError
+from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local_processes import private_sockets
 from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
-from clickline.processes.process_group import Together
+from clickline.processes.process_events import ProcessEvent
+from clickline.processes.process_group import ProcessGroup
 from clickline.processes.restart_policy import SERVING
 from clickline.processes.supervisor import Supervisor
 
@@ -31,10 +33,10 @@ _LONG = 180.0
 """Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
 
 
-class LocalCube(Together):
+class LocalCube(ProcessGroup):
     """`with LocalCube(directory, store=…, shards=2, replicas=2) as cube: …`; nothing is left running afterwards.
 
-    Use it from one thread, and call `poll` now and then: who dies is started again by that.
+    Use it from one thread, and call `poll` now and then: a process that dies is started again by that.
     """
 
     def __init__(
@@ -52,16 +54,16 @@ class LocalCube(Together):
         memory: bool = False,
         restarts: int | None = 10,
         env: Mapping[str, Mapping[str, str]] | None = None,
-        on_event: Callable[[str], None] = lambda _: None,
+        on_event: Callable[[ProcessEvent], object] = lambda _: None,
         stall_after: float = STALL_AFTER,
         supervisor: Supervisor | None = None,
-        look: Callable[[], None] | None = None,
+        poll: Callable[[], None] | None = None,
     ) -> None:
         """`env` adds variables to the environment of a process, by its name (such as `cube.0`), or by its role.
 
-        `store` is a directory or a URL. `supervisor` is one that looks after other processes too: `look` polls it, and
-        only what is started here is stopped here. Who sends no heartbeat for `stall_after` seconds is started again; 0
-        is never.
+        `store` is a directory or a URL. `supervisor` is one that looks after other processes too: `poll` polls it, and
+        only what is started here is stopped here. A process that sends no heartbeat for `stall_after` seconds is killed
+        and started again; 0 is never.
         """
         self.directory, self.name = directory.absolute(), name
         self.shards, self.replicas = shards, replicas
@@ -72,14 +74,14 @@ class LocalCube(Together):
         super().__init__()
         self._policy = replace(SERVING, restarts=restarts)
         self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
-        self._look = look or self._supervisor.poll
+        self._poll = poll or self._supervisor.poll
         self.servers: list[list[str]] = []
         """Addresses by shard, for `Cube.connect`."""
 
     @property
     def url(self) -> str:
         """Transfer's."""
-        return str(self._told("transfer", 0)["http"])
+        return self._http("transfer", 0)
 
     @property
     def sockets(self) -> Path:
@@ -92,7 +94,7 @@ class LocalCube(Together):
 
     def poll(self) -> None:
         """Look after the processes once. Raises PeerError when things cannot go on."""
-        self._look()
+        self._poll()
 
     def until(self, condition: Callable[[], bool], *, seconds: float = _LONG, every: float = 0.02) -> None:
         """Look after the processes until the condition holds."""
@@ -103,27 +105,35 @@ class LocalCube(Together):
                 raise PeerError(f"{getattr(condition, '__name__', 'this')} did not happen within {seconds:g} s")
             time.sleep(every)
 
-    def info(self) -> dict[str, Any]:
-        """What transfer tells; empty if it cannot be reached."""
+    def info(self) -> Mapping[str, Any]:
+        """Transfer's page /dict/info; empty if it cannot be reached."""
         try:
             with httpx.Client(trust_env=False, timeout=5.0) as client:
-                found: dict[str, Any] = client.get(f"{self.url}/dict/info").json()["data"]
+                page: Mapping[str, Any] = client.get(f"{self.url}/dict/info").json()["data"]
         except (httpx.HTTPError, PeerError, ValueError):
             return {}
-        return found
+        return page
+
+    def status(self) -> DeliveryStatus:
+        """What is in service and what is under way; nothing of both if transfer cannot be reached."""
+        return DeliveryStatus.of(self.info())
 
     def serving(self) -> int:
-        """The version that transfer has finished last; 0: none."""
-        current = self.info().get("current_version_info") or [{"version": 0}]
-        return int(current[0]["version"])
+        """The version whose rollout was finished last; 0: none."""
+        return self.status().serving
 
     def wait_for(self, version: int, *, seconds: float = _LONG) -> None:
-        """Until a version is in service and its rollout is over."""
-        self.until(lambda: self.serving() == version and not self.info().get("wait_version_info"), seconds=seconds)
+        """Wait until a version is in service and its rollout is over."""
+
+        def is_in_service() -> bool:
+            status = self.status()
+            return status.serving == version and not status.rolling
+
+        self.until(is_in_service, seconds=seconds)
 
     def pid(self, role: str, rank: int) -> int | None:
-        found = [one for one in self._supervisor.states() if (one["role"], one["rank"]) == (role, rank)]
-        return found[0]["pid"] if found else None
+        pids = [each["pid"] for each in self._supervisor.states() if (each["role"], each["rank"]) == (role, rank)]
+        return pids[0] if pids else None
 
     def _start(self) -> None:
         sockets = self._stack.enter_context(private_sockets())
@@ -145,9 +155,9 @@ class LocalCube(Together):
         self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))
         self.until(self._ready("transfer", 0).exists)
 
-    def _transfer_keys(self, addresses: list[str]) -> dict[str, Any]:
+    def _transfer_keys(self, addresses: list[str]) -> dict[str, object]:
         replicas = [
-            {"agent": self._told("agent", rank)["http"], "cube": address, "deploy_path": str(self._deploy(rank))}
+            {"agent": self._http("agent", rank), "cube": address, "deploy_path": str(self._deploy(rank))}
             for rank, address in enumerate(addresses)
         ]
         return {
@@ -191,9 +201,9 @@ class LocalCube(Together):
     def _ready(self, role: str, rank: int) -> Path:
         return self.directory / "ready" / f"{role}.{rank}.json"
 
-    def _told(self, role: str, rank: int) -> dict[str, Any]:
+    def _http(self, role: str, rank: int) -> str:
+        """The address in a process's ready file."""
         try:
-            found: dict[str, Any] = json.loads(self._ready(role, rank).read_text(encoding="utf-8"))
+            return str(json.loads(self._ready(role, rank).read_text(encoding="utf-8"))["http"])
         except OSError:
             raise PeerError(f"{role}.{rank} does not listen yet") from None
-        return found

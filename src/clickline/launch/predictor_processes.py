@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 from clickline.errors import ClicklineError, PeerError
 from clickline.files.json_state import write_state
-from clickline.launch.environment import read_token
 from clickline.launch.local_processes import private_sockets
+from clickline.net.addresses import url_of
 from clickline.net.listening_sockets import bind, inherited_listener
+from clickline.net.tokens import read_token
 from clickline.processes.child import live_no_longer_than_parent, stopped_by_signals
 from clickline.processes.heartbeat import Heartbeat
 from clickline.processes.logs import set_up
@@ -228,7 +229,7 @@ def _guarding(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[G
 
 def _address(listener: socket.socket, *, secure: bool) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http{'s' * secure}://{f'[{host}]' if ':' in host else host}:{port}"
+    return url_of(host, port, scheme="https" if secure else "http")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ log: RUN/logs/trainer.0.log, where `clickline logs` finds it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clickline.errors import ClicklineError, ReplacedError
 from clickline.processes.logs import LogFile
@@ -68,7 +68,7 @@ class LoggedWatcher:
             self._watcher.begin(title)
         self._tell(title)
 
-    def advance(self, *, share: float | None, facts: dict[str, Any]) -> None:
+    def advance(self, *, share: float | None, facts: Mapping[str, object]) -> None:
         if self._watcher is not None:
             self._watcher.advance(share=share, facts=facts)
 

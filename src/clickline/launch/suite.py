@@ -1,10 +1,11 @@
-"""The serving half of the chain on this machine: file server, cube, predictor, as processes that end together.
+"""A suite: the processes that deliver and serve versions on this machine, started and stopped together.
 
     STATE/versions ── file server ── transfer ── agents ── cube servers ── predictor
 
+`clickline up` starts one, `clickline status` and `clickline down` find it by its state directory (`suite_state`).
 Transfer reads versions from the file server by HTTP, as it would from another machine. One supervisor looks after all
-of them; `poll` starts again who died, and tells everybody who asks (`suite_states`) how things are. Use it from one
-thread that lives as long as the suite.
+processes: `poll` starts those again that have died, and writes suite.json when something has changed. Use a suite from
+one thread that lives as long as it.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from clickline.errors import PeerError
 from clickline.launch.local_cube import LocalCube
-from clickline.launch.suite_state import supervisor_facts, write_suite, write_token
+from clickline.launch.suite_record import ComponentRecord, SuiteRecord
+from clickline.launch.suite_state import supervisor_record, write_suite, write_token
 from clickline.net.listening_sockets import VARIABLE as LISTENER
 from clickline.net.listening_sockets import bind
 from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
-from clickline.processes.process_group import Together
+from clickline.processes.process_events import ProcessEvent
+from clickline.processes.process_group import ProcessGroup
 from clickline.processes.process_identity import birth
 from clickline.processes.restart_policy import SERVING
-from clickline.processes.supervisor import Supervisor
+from clickline.processes.supervisor import ProcessState, Supervisor
 from clickline.serve.serve_settings import read_suite_config
 
-PLACE = "suite/cube"
-"""Of what is delivered, of ready files and logs, below the state directory: not where runs are looked for."""
+DIRECTORY = "suite/cube"
+"""For copies of versions, ready files and logs, below the state directory: not where runs are looked for."""
 PORT = 8010
 HOST = "127.0.0.1"
 MODEL = "ctr"
@@ -45,16 +47,16 @@ _GRACE = 12.0
 """Seconds to stop in: a predictor finishes what it has begun."""
 _INTERVAL = 0.5
 """Seconds between transfer's looks at the file server."""
-_TELL_EVERY = 0.2
+_WRITE_EVERY = 0.2
 _WORKER_STALL_AFTER = 10.0
 _ENDINGS = 100
 """Deaths that are kept of a suite that has served."""
 
 
-class Suite(Together):
+class Suite(ProcessGroup):
     """`with Suite(state) as suite: suite.wait_for(version); …; suite.poll()`; nothing is left running afterwards.
 
-    Who makes one has claimed the state directory (`suite_states.claimed`).
+    Claim the state directory first (`suite_state.claimed`).
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Suite(Together):
         stall_after: float = STALL_AFTER,
         serve: Path | None = None,
         env: Mapping[str, Mapping[str, str]] | None = None,
-        on_event: Callable[[str], None] = lambda _: None,
+        on_event: Callable[[ProcessEvent], object] = lambda _: None,
     ) -> None:
         """`port` is the predictor's, if it is free; `env` adds to processes' environments, by role or name.
 
@@ -79,18 +81,18 @@ class Suite(Together):
         """
         self.state, self.model = state.absolute(), model
         self.store = self.state / "versions"
-        self.directory = self.state / PLACE
+        self.directory = self.state / DIRECTORY
         self.token = secrets.token_hex(16)
         self._port, self._workers, self._env = port, workers, dict(env or {})
         self._stall_after, self._serve = stall_after, serve
         super().__init__()
         self.supervisor = Supervisor([], restarts=None, on_event=on_event, grace=_GRACE)
-        self._shape = {"shards": shards, "replicas": replicas, "wait": wait}
+        self._shards, self._replicas, self._wait = shards, replicas, wait
         self._cube: LocalCube | None = None
         self._started = time.time()
-        self._told: dict[str, Any] = {}
-        self._looked = 0.0
-        self._begun = False
+        self._written: SuiteRecord = {}
+        self._written_at = 0.0
+        self._has_served = False
 
     @property
     def cube(self) -> LocalCube:
@@ -111,16 +113,19 @@ class Suite(Together):
     def poll(self) -> None:
         """Look after all processes once. Raises PeerError when things cannot go on."""
         self.supervisor.poll()
-        if not self._begun:
+        if not self._has_served:
             self._give_up_if_hopeless()
         else:
             del self.supervisor.endings[:-_ENDINGS]
-        if time.monotonic() - self._looked > _TELL_EVERY:
+        if time.monotonic() - self._written_at > _WRITE_EVERY:
             self.tell()
 
     def _give_up_if_hopeless(self) -> None:
-        """Who dies again and again before it has ever served will not serve: better said soon than waited for."""
-        self._begun = bool(self.http)
+        """Raise PeerError for a process that dies again and again before the suite has ever served.
+
+        It will not serve, and an error now is better than a timeout later.
+        """
+        self._has_served = bool(self.http)
         deaths = Counter(ending.name for ending in self.supervisor.endings)
         for ending in self.supervisor.endings:
             if deaths[ending.name] >= _TRIES:
@@ -137,18 +142,23 @@ class Suite(Together):
             time.sleep(every)
 
     def tell(self) -> None:
-        """Write suite.json anew if something has changed."""
-        self._looked = time.monotonic()
-        facts = self.facts()
-        if facts != self._told:
-            write_suite(self.state, facts)
-            self._told = facts
+        """Write suite.json if something has changed."""
+        self._written_at = time.monotonic()
+        record = self.record()
+        if record != self._written:
+            write_suite(self.state, record)
+            self._written = record
 
-    def facts(self) -> dict[str, Any]:
+    @property
+    def process_count(self) -> int:
+        """How many processes it starts: file server, transfer, predictor, and a server with its agent per replica."""
+        return 3 + 2 * self._shards * self._replicas
+
+    def record(self) -> SuiteRecord:
         """What suite.json holds."""
         cube = self._cube
         return {
-            **supervisor_facts(started=self._started),
+            **supervisor_record(started=self._started),
             "phase": "serving" if self.http else "starting",
             "http": self.http or None,
             "model": self.model,
@@ -158,29 +168,28 @@ class Suite(Together):
             "transfer": self._address("transfer") or None,
             "cube": {"name": self.model, "servers": cube.servers if cube else []},
             "sockets": str(cube.sockets) if cube and cube.servers else None,
-            "components": [self._component(one) for one in self.supervisor.states()],
+            "components": [self._component(process) for process in self.supervisor.states()],
         }
 
-    def _component(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        role, rank = one["role"], one["rank"]
-        found = {
-            "name": one["name"],
+    def _component(self, process: ProcessState) -> ComponentRecord:
+        role, rank = process["role"], process["rank"]
+        component: ComponentRecord = {
+            "name": process["name"],
             "role": role,
             "rank": rank,
-            "state": one["state"],
-            "pid": one["pid"],
-            "birth": birth(one["pid"]),
-            "restarts": one["restarts"],
-            "deaths": one["deaths"],
-            "since": round(one["since"], 3),
-            "reason": one["reason"],
+            "state": process["state"],
+            "pid": process["pid"],
+            "birth": birth(process["pid"]),
+            "restarts": process["restarts"],
+            "deaths": process["deaths"],
+            "since": round(process["since"], 3),
+            "reason": process["reason"],
             "address": self._address(role, rank),
             "log": str(self._log(role, rank)),
         }
         if role == "cube" and self._cube is not None:
-            shard, replica = divmod(rank, self._cube.replicas)
-            found |= {"shard": shard, "replica": replica}
-        return found
+            component["shard"], component["replica"] = divmod(rank, self._replicas)
+        return component
 
     def _start(self) -> None:
         self._token_file = write_token(self.state, self.token)
@@ -202,13 +211,17 @@ class Suite(Together):
             restarts=None,
             stall_after=self._stall_after,
             supervisor=self.supervisor,
-            look=self.poll,
-            **self._shape,  # type: ignore[arg-type]
+            poll=self.poll,
+            shards=self._shards,
+            replicas=self._replicas,
+            wait=self._wait,
         )
         self._stack.enter_context(self._cube)
-        self._stack.callback(self.supervisor.stop, "predictor")  # first: it reads from the others
+        # What is pushed last ends first: our copy of the listening socket, so that the connections that a stopping
+        # predictor finds are the last; then the predictor, which reads from the others; then the cube.
+        self._stack.callback(self.supervisor.stop, "predictor")
         listener = self._listen()
-        self._stack.callback(listener.close)  # before it is stopped, which then is when the last connections come
+        self._stack.callback(listener.close)
         self.supervisor.add(self._predictor(listener))
         self.tell()
 

@@ -1,7 +1,7 @@
-"""How a suite is: its supervisor, and every component asked by HTTP what it serves and whether it is well.
+"""The health of a suite: whether its supervisor lives, and what every component answers by HTTP.
 
-Versions may differ for a moment while one is on its way; who is behind is only complained about when nothing is under
-way any more and a second look finds the same.
+Versions may differ for a moment while one is under way. A component that is behind is only complained about when no
+rollout is under way and a second look finds the same.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
+from clickline.launch.delivery_status import DeliveryStatus
+from clickline.launch.suite_record import ComponentHealth, ComponentRecord, SuiteHealth
 from clickline.launch.suite_state import is_up, read_suite
 
 _PATHS = {
@@ -29,103 +32,119 @@ _AGAIN = 1.0
 _CRASH_LOOP = 3
 """Deaths that count (see `restart_policy`) which are not chance any more."""
 WELL = "well"
-_GONE: tuple[str, dict[str, Any]] = ("its supervisor is gone", {})
 
 
-def examine(state: Path) -> dict[str, Any] | None:
-    """All there is to know; None if there is no suite, nor anything left of one.
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a component answered, if it did."""
 
-    `components` have `health`, which is "well" or what is wrong in words, and `version` where they serve one;
-    `complaints` is everything that is not well.
-    """
-    found = _look(state)
-    if found and any(one.get("behind") for one in found["components"]):
+    health: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+_SUPERVISOR_GONE = _Answer("its supervisor is gone")
+
+
+def examine(state: Path) -> SuiteHealth | None:
+    """The health of the suite of a state directory; None if there is no suite, nor anything left of one."""
+    health = _look(state)
+    if health is not None and _behind(health):
         time.sleep(_AGAIN)
-        found = _look(state)
-    if found is None:
+        health = _look(state)
+    if health is None:
         return None
-    for one in found["components"]:
-        if one.pop("behind", False) and one["health"] == WELL:
-            one["health"] = f"serves version {one['version']}, not {found['version']}"
-    found["complaints"] = list(_complaints(found, state))
-    found["well"] = not found["complaints"]
-    return found
+    for component in _behind(health):
+        if component["health"] == WELL:
+            component["health"] = f"serves version {component['version']}, not {health['version']}"
+    health["complaints"] = _complaints(health, state)
+    health["well"] = not health["complaints"]
+    return health
 
 
-def _look(state: Path) -> dict[str, Any] | None:
-    told = read_suite(state)
-    if told is None:
+def _look(state: Path) -> SuiteHealth | None:
+    record = read_suite(state)
+    if record is None:
         return None
     up = is_up(state)
-    components = [dict(one) for one in told.get("components", ())]
+    components = record.get("components", [])
     with ThreadPoolExecutor(max(1, len(components))) as threads:
-        answers = list(threads.map(lambda one: _asked(one) if up else _GONE, components))
-    found: dict[str, Any] = {**told, "up": up, "version": None, "rolling": None, "problem": ""}
-    for one, (health, answer) in zip(components, answers, strict=True):
-        one["health"], one["version"] = health, _version(one["role"], answer)
-        if one["role"] == "transfer" and answer:
-            found["version"], found["problem"] = one["version"], answer.get("problem") or ""
-            found["rolling"] = (answer.get("wait_version_info") or {}).get("version")
-    for one in components:
-        serves = one["role"] in ("cube", "predictor") and one["version"]
-        one["behind"] = bool(serves and not found["rolling"] and found["version"] and serves != found["version"])
-    return {**found, "components": components}
+        answers = list(threads.map(lambda component: _ask(component) if up else _SUPERVISOR_GONE, components))
+    health = cast(SuiteHealth, {**record, "up": up, "version": None, "rolling": None, "problem": "", "components": []})
+    for component, answer in zip(components, answers, strict=True):
+        version = _version(component["role"], answer.body)
+        examined = cast(ComponentHealth, {**component, "health": answer.health, "version": version})
+        health["components"].append(examined)
+        if component["role"] == "transfer" and answer.body:
+            status = DeliveryStatus.of(answer.body)
+            health["version"], health["problem"] = version, status.problem
+            health["rolling"] = status.rolling or None
+    return health
 
 
-def _asked(one: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Its health in words, and what it answered."""
-    if one["state"] != "running":
-        often = f" ({one['deaths']} deaths lately)" if one.get("deaths", 0) >= _CRASH_LOOP else ""
-        return f"{one['state']}: {one['reason']}{often}" if one["reason"] else str(one["state"]), {}
-    if not one["address"]:
-        return "does not answer yet", {}
+def _behind(health: SuiteHealth) -> list[ComponentHealth]:
+    """Components that serve another version than transfer has delivered, while none is under way."""
+    if health["rolling"] or not health["version"]:
+        return []
+    return [
+        component
+        for component in health["components"]
+        if component["role"] in ("cube", "predictor") and component["version"] not in (None, health["version"])
+    ]
+
+
+def _ask(component: ComponentRecord) -> _Answer:
+    """Ask a component how it is."""
+    deaths, reason, address = component.get("deaths", 0), component["reason"], component["address"]
+    if component["state"] != "running":
+        often = f" ({deaths} deaths lately)" if deaths >= _CRASH_LOOP else ""
+        return _Answer(f"{component['state']}: {reason}{often}" if reason else component["state"])
+    if not address:
+        return _Answer("does not answer yet")
+    role = component["role"]
     try:
         with httpx.Client(trust_env=False, timeout=_PATIENCE) as client:
-            answer = client.get(one["address"] + _PATHS[one["role"]])
-            ready = one["role"] != "predictor" or client.get(one["address"] + _READY).status_code == 200
-        said = answer.json()
+            response = client.get(address + _PATHS[role])
+            ready = role != "predictor" or client.get(address + _READY).status_code == 200
+        body = response.json()
     except (httpx.HTTPError, ValueError) as error:
-        return f"does not answer: {type(error).__name__}", {}
-    if not isinstance(said, dict):
-        return f"answers {said!s:.40}", {}
+        return _Answer(f"does not answer: {type(error).__name__}")
+    if not isinstance(body, dict):
+        return _Answer(f"answers {body!s:.40}")
     if not ready:
-        return "not ready: no complete version", said
-    if answer.status_code >= 400:
-        return str(said.get("status") or said.get("error") or f"answers {answer.status_code}"), said
-    told = said.get("data", said) if one["role"] == "transfer" else said
-    if one.get("deaths", 0) >= _CRASH_LOOP:
-        return f"answers, but has died {one['deaths']} times lately; the last time: {one['reason']}", told
-    return WELL, told
+        return _Answer("not ready: no complete version", body)
+    if response.status_code >= 400:
+        return _Answer(str(body.get("status") or body.get("error") or f"answers {response.status_code}"), body)
+    # Transfer's answers have an envelope.
+    content = body.get("data", body) if role == "transfer" else body
+    if deaths >= _CRASH_LOOP:
+        return _Answer(f"answers, but has died {deaths} times lately; the last time: {reason}", content)
+    return _Answer(WELL, content)
 
 
-def _version(role: str, answer: Mapping[str, Any]) -> int | None:
-    """The version that it serves, if it does."""
+def _version(role: str, body: Mapping[str, Any]) -> int | None:
+    """The version that a component serves, if it serves one."""
     if role == "cube":
-        return int(answer.get("version") or 0) or None
+        return int(body.get("version") or 0) or None
     if role == "transfer":
-        current = answer.get("current_version_info") or [{"version": 0}]
-        return int(current[0]["version"]) or None
+        return DeliveryStatus.of(body).serving or None
     if role == "predictor":
-        return _served(answer)
+        return _served_version(body)
     return None
 
 
-def _served(status: Mapping[str, Any]) -> int | None:
-    """The version of the first model that a predictor's status tells of."""
+def _served_version(status: Mapping[str, Any]) -> int | None:
+    """The version of the first model in a predictor's status that has one."""
     models = status.get("models")
     values = list(models.values()) if isinstance(models, dict) else models if isinstance(models, list) else []
-    for one in values:
-        version = one.get("version") if isinstance(one, dict) else None
-        if isinstance(version, int):
-            return version
-    return None
+    versions = [model.get("version") for model in values if isinstance(model, dict)]
+    return next((version for version in versions if isinstance(version, int)), None)
 
 
-def _complaints(found: Mapping[str, Any], state: Path) -> list[str]:
-    if not found["up"]:
+def _complaints(health: SuiteHealth, state: Path) -> list[str]:
+    if not health["up"]:
         return [
-            f"the suite's supervisor, process {found.get('pid')}, is gone without having stopped it; "
+            f"the suite's supervisor, process {health.get('pid')}, is gone without having stopped it; "
             f"`clickline up --state {state}` goes on from what there is, `clickline down {state}` clears it away"
         ]
-    said = [f"{one['name']}: {one['health']}" for one in found["components"] if one["health"] != WELL]
-    return said + ([f"transfer: {found['problem']}"] if found["problem"] else [])
+    unwell = [f"{each['name']}: {each['health']}" for each in health["components"] if each["health"] != WELL]
+    return unwell + ([f"transfer: {health['problem']}"] if health["problem"] else [])

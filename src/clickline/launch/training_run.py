@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
@@ -21,8 +22,9 @@ from clickline.launch.local_processes import coordinator_address, free_ports, lo
 from clickline.launch.run_log import run_log
 from clickline.processes.child import launched, stopped_by_signals
 from clickline.processes.process import Spec
+from clickline.processes.process_events import ProcessEvent
 from clickline.processes.supervisor import Supervisor
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
 from clickline.ps.entrypoints import open_coordinator, write_result
 from clickline.train import session
@@ -65,8 +67,8 @@ def train_job(
         *([] if checked else map(str, check_job(job))),
         *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
     ]:
-        (watcher or Silent()).say(notice)
-    way, shown = job.way, None if type(watcher) is Silent else watcher
+        (watcher or LogOnly()).say(notice)
+    way, shown = job.way, None if type(watcher) is LogOnly else watcher
     if way == "single":
         with (
             stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
@@ -79,8 +81,8 @@ def train_job(
             told = shown if rank == 0 else None
             with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
-        return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
-    return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or Silent())
+        return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
+    return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
 
 
 def _train_on_servers(
@@ -108,7 +110,7 @@ def _train_on_servers(
                 token=token,
                 coordinator=coordinator.address,
             )
-            with Supervisor(specs, restarts=job.cluster.restarts, on_event=watcher.say) as supervisor:
+            with Supervisor(specs, restarts=job.cluster.restarts, on_event=_said_by(watcher)) as supervisor:
                 coordinator.coming = lambda: _coming(supervisor)
                 try:
                     found = coordinator.run(look=_Looking(supervisor, coordinator))
@@ -120,6 +122,10 @@ def _train_on_servers(
         finally:
             coordinator.close(patience=0)  # nobody is left to take leave
         return write_result(coordinator, found, lock=lock)
+
+
+def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
+    return lambda event: watcher.say(str(event))
 
 
 def _coming(supervisor: Supervisor) -> int:
@@ -174,7 +180,7 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
         try:
             # Ranks that are told to stop end their step and save, each within the job's limit.
             grace = 2 * job.checkpoint.interrupt_timeout + _GRACE
-            with Supervisor(specs, restarts=0, on_event=watcher.say, grace=grace) as supervisor:
+            with Supervisor(specs, restarts=0, on_event=_said_by(watcher), grace=grace) as supervisor:
                 supervisor.wait()
         except KeyboardInterrupt as error:
             end_status(lock, error)

@@ -1,9 +1,12 @@
-"""Where processes listen: `unix:/path/to.sock` or `tcp:HOST:PORT`, an IPv6 host in brackets.
+"""Addresses of processes: `unix:/path/to.sock` or `tcp:HOST:PORT` of a job's, HOST:PORT of those that speak HTTP.
 
-The older stack wrote HOST:PORT, or HOST alone with the port in a variable of its own; both are understood.
+An IPv6 host stands in brackets. PaddlePaddle wrote HOST:PORT, or HOST alone with the port in a variable of its own;
+both are understood.
 """
 
 from __future__ import annotations
+
+import ipaddress
 
 from clickline.errors import JobError
 
@@ -35,6 +38,29 @@ def host_and_port(address: str) -> tuple[str, int]:
     """The parts of a TCP address in full; the host without brackets."""
     host, _, port = address.removeprefix("tcp:").rpartition(":")
     return host.strip("[]"), int(port)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """HOST:PORT as its parts, the host without brackets; an empty host is every address, port 0 any that is free."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise JobError(
+            f"{text!r} is not an address to listen on; write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001"
+        )
+    return host.strip("[]"), int(port)
+
+
+def url_of(host: str, port: int, *, scheme: str = "http") -> str:
+    """The URL of a server, with brackets where the host needs them."""
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def addresses_of(text: str, *, source: str, port: int | None = None) -> list[str]:

@@ -18,8 +18,10 @@ from typing import Self, cast
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from clickline.errors import JobError, PeerError
+from clickline.errors import PeerError
+from clickline.net.addresses import listen_address, url_of
 from clickline.net.http_connections import QUIET, Connections, HttpLimits
+from clickline.net.listening_sockets import bind
 
 LARGEST_HEADERS = 32 << 10
 _MOST_CONNECTIONS = 1024
@@ -31,7 +33,7 @@ class HttpServer(ABC):
     """Base of applications that can also run by themselves."""
 
     def __init__(self, *, listen: str, limits: HttpLimits | None = None) -> None:
-        self._host, self._port = _split(listen)
+        self._host, self._port = listen_address(listen)
         self._limits = limits or HttpLimits()
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
@@ -50,7 +52,7 @@ class HttpServer(ABC):
         if self._socket is None:
             raise PeerError("The server listens nowhere yet: start it first.")
         host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return url_of(host, port)
 
     @property
     def connections(self) -> int:
@@ -61,20 +63,7 @@ class HttpServer(ABC):
         """Take the port. Connections wait until the server runs."""
         if self._socket is not None:
             return
-        try:
-            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, kind, protocol, _, place = found[0]
-            listener = socket.socket(family, kind, protocol)
-            try:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind(place)
-                listener.listen(1024)
-            except BaseException:
-                listener.close()
-                raise
-        except OSError as error:
-            raise PeerError(f"Cannot listen on {self._host}:{self._port}: {error.strerror or error}.") from None
-        self._socket = listener
+        self._socket = bind(self._host, self._port)
         config = uvicorn.Config(
             self,
             http=cast("type[asyncio.Protocol]", Connections(self._limits).protocol),
@@ -144,10 +133,3 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         self._on_turn()
         return await super().on_tick(counter)
-
-
-def _split(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise JobError(f"'{listen}' is no address to listen on; write HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080.")
-    return host.strip("[]"), int(port)

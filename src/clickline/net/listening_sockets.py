@@ -29,16 +29,16 @@ def inherited_listener() -> socket.socket | None:
 def bind(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises PeerError if the port cannot be had."""
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, place = found[0]
+        known = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = known[0]
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
+            listener.bind(address)
             listener.listen(_BACKLOG)
         except BaseException:
             listener.close()
             raise
     except OSError as error:
-        raise PeerError(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from None
+        raise PeerError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     return listener

@@ -9,19 +9,17 @@ envelope, {"success", "message", "data"}, whose codes are strings.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import math
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from clickline.errors import JobError
 from clickline.net.http_connections import HttpLimits
 from clickline.net.http_server import HttpServer
-from clickline.net.loopback import is_loopback
 
 OK, WRONG_PATH, WRONG_REQUEST, FAILED = "0", "2", "10", "255"
 BODY_LIMIT = 1 << 20
@@ -43,23 +41,7 @@ class WebServer(HttpServer):
 
     @property
     def port(self) -> int:
-        return int(self.address.rpartition(":")[2])
-
-
-class Guard:
-    """Who may change something."""
-
-    def __init__(self, *, token: bytes, host: str, open_to_all: bool) -> None:
-        if open_to_all and not is_loopback(host):
-            raise JobError(f"--open without a token is for loopback addresses only, not {host}: others could reach it")
-        self._token = None if open_to_all else token
-
-    def admits(self, request: Request) -> bool:
-        if self._token is None:
-            return True
-        given = request.headers.get("authorization", "")
-        kind, _, token = given.partition(" ")
-        return kind.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._token)
+        return urlsplit(self.address).port or 0
 
 
 class _UnderWay:

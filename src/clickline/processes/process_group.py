@@ -1,4 +1,4 @@
-"""What LocalCube and Suite share: processes that live as long as a `with`, also if starting them fails half way."""
+"""A group of processes that live as long as a `with`: none is left if starting them fails half way."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from types import TracebackType
 from typing import Self
 
 
-class Together(ABC):
-    """Starts on the way in; on the way out, ends what `_stack` knows of, last first."""
+class ProcessGroup(ABC):
+    """Base of groups of processes: started on the way in; on the way out, what `_stack` holds is ended, last first."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
 
     @abstractmethod
     def _start(self) -> None:
-        """Start everything, and tell `_stack` how each part is ended before it can fail."""
+        """Start everything; `_stack` gets what ends each part before that part can fail."""
 
     def __enter__(self) -> Self:
         try:

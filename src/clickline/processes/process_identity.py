@@ -38,3 +38,14 @@ def birth(pid: int | None) -> int:
 def proven_dead(*, on: str, pid: int, born: int) -> bool:
     """Whether a process of that machine has ended; False if it lives, and if it cannot be seen from here."""
     return bool(on) and on == machine() and pid > 0 and born > 0 and birth(pid) != born
+
+
+def alive(pid: int) -> bool:
+    """Whether there is a process of this number now, whoever it belongs to."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -9,23 +9,26 @@ it is well again; when the others are away and do not come back, the limit is fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from clickline.processes.process import Process
 
 
-def kill_stalled(processes: Sequence[Process], *, tell: Callable[[str], None]) -> None:
-    """Look at every heartbeat, and kill who stands still and may be killed. Call it a few times a second."""
+def kill_stalled(processes: Sequence[Process]) -> Iterator[Process]:
+    """Look at every heartbeat; kill the processes that stand still and may be killed, and yield each of them.
+
+    Call it a few times a second.
+    """
     stalled = []
     for process in processes:
         if process.heartbeat is not None and process.alive and not process.stood_still:
             process.heartbeat.look(process.pid)
             if process.heartbeat.stalled:
                 stalled.append((process.heartbeat.silent, process))
-    for silent, process in sorted(stalled, key=lambda each: each[0], reverse=True):
+    for _, process in sorted(stalled, key=lambda each: each[0], reverse=True):
         if _may_be_killed(process, processes):
-            tell(f"{process.spec.name} has stood still for {silent:.0f} s and is killed")
             process.kill_for_standing_still()
+            yield process
 
 
 def others_of(process: Process, processes: Sequence[Process]) -> list[Process]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypedDict
 
 from clickline.errors import PeerError
 from clickline.processes.exit_reasons import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
 from clickline.processes.process import Process, Spec
+from clickline.processes.process_events import ProcessChange, ProcessEvent
 from clickline.processes.restart_policy import RestartPolicy
 from clickline.processes.stalled_processes import kill_stalled, others_of
 
@@ -34,16 +35,39 @@ _LONGEST_PAUSE_ALONE = 0.5
 """Seconds, for a replica when no other runs."""
 
 
+class ProcessState(TypedDict):
+    """What one process does."""
+
+    role: str
+    rank: int
+    name: str
+    state: str
+    """As of `Process.state`."""
+    pid: int | None
+    restarts: int
+    deaths: int
+    """Those that still count, as the restart policy says."""
+    since: float
+    """Seconds since 1970 when it entered its state."""
+    reason: str
+    """Why it ended last, in words."""
+
+
 class Supervisor:
     """Runs `specs`. A context manager: whatever happens inside, nothing is left running afterwards."""
 
     def __init__(
-        self, specs: Iterable[Spec], *, restarts: int | None, on_event: Callable[[str], None], grace: float = 5.0
+        self,
+        specs: Iterable[Spec],
+        *,
+        restarts: int | None,
+        on_event: Callable[[ProcessEvent], object],
+        grace: float = 5.0,
     ) -> None:
         """`restarts` is for specs without a policy of their own: so often, as long as they live; None: without end."""
         self._policy = RestartPolicy(restarts=restarts)
         self._processes = [Process(spec, policy=self._policy) for spec in specs]
-        self._tell = on_event
+        self.on_event = on_event
         self._grace = grace
         self._started = False
         self._failure: PeerError | None = None
@@ -81,7 +105,7 @@ class Supervisor:
         self._processes.append(process)
         if self._started:
             process.start()
-            self._tell(f"{spec.name} joins as process {process.pid}")
+            self._report(ProcessChange.JOINED, process, f"joins as process {process.pid}")
 
     def poll(self) -> None:
         """Look after everything once; call it a few times a second. Raises PeerError when things cannot go on."""
@@ -103,8 +127,10 @@ class Supervisor:
                     self._failure = error
                     self.stop()
                     raise
-                self._tell(f"{process.spec.name} is back as process {process.pid}")
-        kill_stalled(self._processes, tell=self._tell)
+                self._report(ProcessChange.RESTARTED, process, f"is back as process {process.pid}")
+        for process in kill_stalled(self._processes):
+            text = f"has stood still for {process.stood_still:.0f} s and is killed"
+            self._report(ProcessChange.STALLED, process, text)
 
     def finished(self, roles: str | Collection[str] | None = None) -> bool:
         """Whether every process of these roles, or of all, has ended for good."""
@@ -118,8 +144,8 @@ class Supervisor:
                 return
             time.sleep(every)
 
-    def states(self) -> list[dict[str, Any]]:
-        """What each process is doing; `since` is a time, `reason` that of its last end, `deaths` those that count."""
+    def states(self) -> list[ProcessState]:
+        """What each process is doing."""
         return [
             {
                 "role": process.spec.role,
@@ -147,9 +173,12 @@ class Supervisor:
         finally:  # also when Ctrl+C comes again: whoever asks twice means it
             for process in chosen:
                 if process.alive:
-                    self._tell(f"{process.spec.name} did not stop within {self._grace:g} s and is killed")
+                    self._report(ProcessChange.KILLED, process, f"did not stop within {self._grace:g} s and is killed")
                     process.kill()
             self._reap(chosen, until=time.monotonic() + self._grace)
+
+    def _report(self, change: ProcessChange, process: Process, text: str) -> None:
+        self.on_event(ProcessEvent(change, process.spec.name, f"{process.spec.name} {text}"))
 
     def _of(self, roles: str | Collection[str] | None) -> list[Process]:
         wanted = {roles} if isinstance(roles, str) else roles
@@ -182,18 +211,21 @@ class Supervisor:
             process.reason = ending.reason
             if code == REPLACED:
                 process.enter("replaced")
-                self._tell(f"{process.spec.name} was replaced by a process that was not started here; it goes on there")
+                text = "was replaced by a process that was not started here; it goes on there"
+                self._report(ProcessChange.REPLACED, process, text)
             elif process.spec.restart and process.deaths.may_start_again and code not in HOPELESS:
                 pause, limit = self._pause(process), process.deaths.policy.restarts
                 process.starts_again = time.monotonic() + pause
                 process.enter("waiting")
                 often = "" if limit is None else f", {process.deaths.count} of {limit} times"
-                self._tell(f"{process.spec.name} died, {ending.reason}; it is started again in {pause:g} s{often}")
+                text = f"died, {ending.reason}; it is started again in {pause:g} s{often}"
+                self._report(ProcessChange.DIED, process, text)
             else:
                 process.enter("failed")
                 others = [one for one in self._of(process.spec.role) if one.alive or one.state in ("new", "waiting")]
                 if process.spec.spare and others and code not in HOPELESS:
-                    self._tell(f"{process.spec.name} failed, {ending.reason}; {len(others)} go on without it")
+                    text = f"failed, {ending.reason}; {len(others)} go on without it"
+                    self._report(ProcessChange.FAILED, process, text)
                 else:
                     fatal.append(ending)
             self.endings.append(ending)

@@ -15,13 +15,13 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ReplacedError
 from clickline.files.atomic import replace_json
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
 from clickline.ps.coordinator.record import Standing, StandingFile
 from clickline.ps.coordinator.resumed_record import standing_in
 from clickline.ps.coordinator.state import released
 from clickline.ps.coordinator_client import Member
-from clickline.ps.process_role import Place
+from clickline.ps.process_role import ProcessRole as Place
 from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.trainer import Trainer, complain
 from clickline.train.checkpoints import checkpoint_files
@@ -136,7 +136,7 @@ def run_coordinator(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or Silent(),
+            watcher=watcher or LogOnly(),
             recover=True,
         )
         try:
@@ -288,7 +288,7 @@ class _Beside(threading.Thread):
                 token=place.token,
                 resume=False,
                 fresh=False,
-                watcher=Silent(),
+                watcher=LogOnly(),
                 recover=True,
                 environ={},  # the environment is about the server
             )

@@ -22,7 +22,7 @@ from clickline.files.atomic import sync_directory
 from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
 from clickline.files.leftovers import scratch_directory
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.publish.checkpoint_source import CheckpointSource, open_checkpoint_source
 from clickline.publish.onnx_export import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
@@ -56,7 +56,7 @@ class Settings:
 
 def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
     """Publish the best checkpoint of a run (see `find_checkpoint`), or the one named, as the store's next version."""
-    watcher = watcher or Silent()
+    watcher = watcher or LogOnly()
     find_checkpoint(source)  # before anything is made in the store
     watcher.begin("opening the checkpoint")
     try:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -90,6 +91,22 @@ class Interrupts:
     def _too_late(self, _number: int, _frame: FrameType | None) -> None:
         if self.asked:
             raise KeyboardInterrupt(f"no step ended within {self._limit:g} s")
+
+
+@contextmanager
+def handlers_restored() -> Iterator[None]:
+    """Around a whole run: whatever signals did to it, the program that called it has its own handlers again afterwards.
+
+    Interrupts leaves SIGTERM and SIGHUP ignored, so that the run's clean-up is not stopped as well.
+    """
+    before = {number: signal.getsignal(number) for number in _CAUGHT}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler is not None:  # not set from Python
+                    signal.signal(number, handler)
 
 
 def finished_within(seconds: float, work: Callable[[], object]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from clickline.config import Job
 from clickline.config.features import Dense, Features, Slot
@@ -23,6 +24,9 @@ from clickline.models.base import Model
 from clickline.models.parameters import Parameters
 from clickline.models.registry import build_model, model_class, model_problems
 from clickline.train.model_factory import fields_of
+
+_FILLS = (torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_)
+"""What initialisers of parameters call."""
 
 
 class Subject:
@@ -99,13 +103,24 @@ class Subject:
             return None
         state = torch.get_rng_state()
         try:
-            with nullcontext() if ":" in self.job.model.name else torch.device("meta"):
+            if ":" in self.job.model.name:
+                return build_model(spec, fields)
+            with torch.device("meta"), _WithoutInitialisation():
                 return build_model(spec, fields)
         except Exception as error:  # code of the user's own may raise anything
             self.build_error = error
             return None
         finally:
             torch.set_rng_state(state)
+
+
+class _WithoutInitialisation(TorchFunctionMode):
+    """Leaves parameters as they are: they have no memory to fill, and PyTorch would load its compiler for it."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return args[0] if func in _FILLS else func(*args, **(kwargs or {}))
 
 
 def _mended(features: Features) -> Features:

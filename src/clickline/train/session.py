@@ -17,7 +17,7 @@ from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, DataError
 from clickline.files.atomic import replace_json
-from clickline.progress import Silent, Watcher
+from clickline.progress import LogOnly, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import KINDS, CheckpointFigures, measured_on, record
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
@@ -25,7 +25,7 @@ from clickline.train.checkpoints.warm_start import describe_start, given_start, 
 from clickline.train.evaluation.calibration import CalibrationBin
 from clickline.train.evaluation.evaluation import flat, predict_all
 from clickline.train.evaluation.metric_set import MetricSet
-from clickline.train.interrupts import Interrupts, TrainingInterrupted
+from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.learner import Learner
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
@@ -67,7 +67,7 @@ def train_job(
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
-    with RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
+    with handlers_restored(), RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
         return _train(
             job,
             lock=lock,
@@ -75,7 +75,7 @@ def train_job(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or Silent(),
+            watcher=watcher or LogOnly(),
         )
 
 
@@ -177,7 +177,7 @@ def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None
 
     Figures on the job's test or validation data are kept beside the checkpoint, for whoever publishes it.
     """
-    watcher = watcher or Silent()
+    watcher = watcher or LogOnly()
     found = find_checkpoint(checkpoint)
     job = job_of(found)
     schema = Schema.from_dict(found.manifest["schema"])

@@ -1,23 +1,24 @@
-"""The versions of a store: what there is, whether it is whole, how two differ, which to keep, which to serve."""
+"""The versions of a store: what there is, whether it is whole, how two differ, which to keep, which to serve.
+
+To list them needs neither NumPy nor ONNX, which what compares versions imports where it needs them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-
-from clickline import _native
 from clickline.errors import VersionError
-from clickline.files.leftovers import scratch_directory
 from clickline.versions import donefile
-from clickline.versions.chain import Chain, opened
 from clickline.versions.donefile import Donefile, directory_of, manifest_of
 from clickline.versions.manifest import MANIFEST, Manifest, read_manifest
-from clickline.versions.network_parameters import parameters
 from clickline.versions.store import WRITING, Store
+
+if TYPE_CHECKING:
+    from clickline import _native
+    from clickline.versions.chain import Chain
 
 _DIRECTORY = re.compile(r"v(\d{10})")
 
@@ -78,6 +79,8 @@ def show(store: Store, version: int | None) -> Manifest:
 
 def verify(store: Store, version: int) -> int:
     """Raise unless every file of a version, and of what it stands on, is as its manifest says; returns how many."""
+    from clickline.versions.chain import opened
+
     done = donefile.read(store)
     manifests = [read_manifest(store, entry) for entry in done.chain(version, where=store.url)]
     for manifest in manifests:
@@ -91,6 +94,8 @@ def verify(store: Store, version: int) -> int:
 
 def difference(store: Store, one: int, other: int) -> VersionDifference:
     """How version `other` differs from `one`: rows by table, parameters of the network."""
+    from clickline.versions.chain import opened
+
     done = donefile.read(store)
     with opened(store, one, done=done) as left, opened(store, other, done=done) as right:
         alone = sorted(left.layers.keys() ^ right.layers.keys())
@@ -209,6 +214,11 @@ def _verify_rows(layer: _native.Dictionary) -> None:
 
 
 def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
+    import numpy as np
+
+    from clickline import _native
+    from clickline.files.leftovers import scratch_directory
+
     before, after = left.layers[name], right.layers[name]
     if (before[0].dim, before[0].dtype) != (after[0].dim, after[0].dtype):
         return {"of another shape": 1}
@@ -222,6 +232,10 @@ def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
 
 def _network_difference(one: bytes, other: bytes) -> float | None:
     """The largest difference between two parameters of the same name; None if the networks are not alike."""
+    import numpy as np
+
+    from clickline.versions.network_parameters import parameters
+
     left, right = parameters(one), parameters(other)
     if {name: value.shape for name, value in left.items()} != {name: value.shape for name, value in right.items()}:
         return None

@@ -9,7 +9,6 @@ exclusively, two publishers must not be started within the same instant (docs/pu
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import time
@@ -19,11 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from clickline.config.secret_references import resolve
-from clickline.data.sources.files import NO_LIBHDFS, is_client_error
 from clickline.errors import VersionError
+from clickline.files.locks import open_lock_file, try_lock
+from clickline.files.storage import Storage, is_local, open_storage
 from clickline.versions.object_lock import ObjectLock, holder_record
 
 WRITING = ".writing-"
@@ -33,7 +31,6 @@ _LOCK_LIMIT = 4096
 _READ_TRIES = 5
 _EXCLUSIVE = {"s3", "s3a", "memory"}
 """Protocols whose `pipe_file(mode="create")` is known to be atomic."""
-_KNOWN = ("file", "memory", "s3", "gs", "abfs", "hdfs", "webhdfs", "sftp", "http", "https")
 
 
 @dataclass(frozen=True)
@@ -42,12 +39,15 @@ class Store:
 
     url: str
     """As the user wrote it."""
-    system: Any = field(repr=False)
+    storage: Storage = field(repr=False)
     root: str
     directory: Path | None
     """If it is a directory of this machine."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
-    """Values that no message may show."""
+
+    @property
+    def system(self) -> Any:
+        """The file system, of fsspec."""
+        return self.storage.system
 
     def shown(self, name: str = "") -> str:
         """A path for messages."""
@@ -176,10 +176,8 @@ class Store:
     def _lock_file(self, directory: Path, name: str) -> Callable[[], None] | None:
         with self.explained(name):
             directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            descriptor = open_lock_file(directory / name)
+        if not try_lock(descriptor):
             os.close(descriptor)
             return None
         with suppress(OSError):  # for the message of a process that waits; a full disk does not matter
@@ -196,53 +194,20 @@ class Store:
     @contextmanager
     def explained(self, name: str) -> Iterator[None]:
         """Turn an error of the file system into a VersionError that names the file."""
-        try:
+        with self.storage.explained(self.shown(name)):
             yield
-        except FileNotFoundError as error:
-            raise VersionError(f"{self.shown(name)}: not there") from error
-        except (OSError, NotImplementedError) as error:
-            raise VersionError(f"{self.shown(name)}: {self._scrubbed(error)}") from error
-        except Exception as error:
-            if is_client_error(error):
-                raise VersionError(f"{self.shown(name)}: {self._scrubbed(error)}") from error
-            raise
-
-    def _scrubbed(self, error: Exception) -> str:
-        text = f"{type(error).__name__}: {error}"
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
 
 
 def open_store(url: str | Path, *, options: Mapping[str, str] | None = None, must_exist: bool = False) -> Store:
     """A store by path or URL. `options` are fsspec's; secrets in them as ${env:NAME}."""
     text = str(url)
-    if "://" not in text and "::" not in text:
-        path = Path(text).expanduser().absolute()
-        store = Store(text, fsspec.filesystem("file"), path.as_posix(), path)
-    else:
-        store = _remote(text, options or {})
+    storage, root = open_storage(text, options or {}, resolve=resolve, error=VersionError)
+    store = Store(text, storage, root.rstrip("/"), Path(root) if is_local(text) else None)
     if must_exist and not store.exists():
         raise VersionError(f"{text}: there is no such store; `clickline publish RUN --to {text}` makes one")
     if store.directory is not None and store.directory.exists() and not store.directory.is_dir():
         raise VersionError(f"{text}: a file, not a directory; versions are kept in a directory or at a URL")
     return store
-
-
-def _remote(url: str, options: Mapping[str, str]) -> Store:
-    protocol = url.partition("://")[0].rpartition("::")[2]
-    resolved = {} if protocol in ("file", "local") else {key: resolve(value) for key, value in options.items()}
-    secrets = tuple(value for key, value in resolved.items() if value and value != options[key])
-    try:
-        system, root = fsspec.core.url_to_fs(url, **resolved)
-    except ImportError as error:
-        raise VersionError(f"{url}: needs a package that is not installed: {error}") from error
-    except OSError as error:
-        raise VersionError(f"{url}: {NO_LIBHDFS if protocol == 'hdfs' else error}") from error
-    except ValueError as error:
-        raise VersionError(f"{url}: {error}; known: {', '.join(_KNOWN)}, and others of fsspec") from error
-    local = Path(root) if protocol in ("file", "local") else None
-    return Store(url, system, root.rstrip("/"), local, secrets)
 
 
 def _protocols(system: Any) -> set[str]:

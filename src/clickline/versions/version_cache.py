@@ -11,7 +11,6 @@ that are not used any more are removed when another one has been opened; what is
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -26,6 +25,7 @@ from clickline.errors import VersionError
 from clickline.files.atomic import replace_file
 from clickline.files.digests import file_sha256
 from clickline.files.leftovers import scratch_directory
+from clickline.files.locks import holding, locked, open_lock_file
 from clickline.versions.donefile import DonefileEntry, directory_of, manifest_of
 from clickline.versions.file_copy import fetch_checked
 from clickline.versions.manifest import LIMIT, Manifest, checked_manifest, read_manifest
@@ -86,7 +86,7 @@ class VersionCache:
     @contextmanager
     def opening(self, versions: Iterable[int]) -> Iterator[VersionFiles]:
         """Hold the files of these versions. Afterwards, if all went well, those of other versions are removed."""
-        with self._locked("use", fcntl.LOCK_SH):
+        with self._locked("use", shared=True):
             os.utime(self._root / f"{self._name}.use")
             yield self
         self._clean({directory_of(version) for version in versions})
@@ -96,7 +96,7 @@ class VersionCache:
         where = self._store.shown(manifest_of(entry.version))
         with suppress(OSError, VersionError):
             return checked_manifest(_read_small(path), entry, where=where)
-        with self._locked("fetch", fcntl.LOCK_EX):
+        with self._locked("fetch"):
             with suppress(OSError, VersionError):  # another process was faster
                 return checked_manifest(_read_small(path), entry, where=where)
             content = self._store.read(manifest_of(entry.version), limit=LIMIT)
@@ -112,7 +112,7 @@ class VersionCache:
         path = self.directory / name
         if _is_whole(path, expected.bytes, expected.sha256):
             return path
-        with self._locked("fetch", fcntl.LOCK_EX):
+        with self._locked("fetch"):
             # Another process may have fetched it while this one waited for the lock.
             if _is_whole(path, expected.bytes, expected.sha256):
                 return path
@@ -126,7 +126,7 @@ class VersionCache:
 
     def _clean(self, needed: set[str]) -> None:
         """Remove other versions, unless a process is opening one: it does so when it is done."""
-        with suppress(BlockingIOError), self._locked("use", fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with suppress(BlockingIOError), self._locked("use", wait=False):
             for folder in self.directory.glob("v*"):
                 if folder.name not in needed:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -136,15 +136,12 @@ class VersionCache:
                     _forget(lock)
 
     @contextmanager
-    def _locked(self, kind: str, how: int) -> Iterator[None]:
+    def _locked(self, kind: str, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
         with self._written(self._root):
             self.directory.mkdir(parents=True, exist_ok=True)
-            descriptor = _lock_file(self._root / f"{self._name}.{kind}")
-        try:
-            fcntl.flock(descriptor, how)
+            descriptor = open_lock_file(self._root / f"{self._name}.{kind}", mode=0o600)
+        with holding(descriptor, shared=shared, wait=wait):
             yield
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _written(self, path: Path) -> Iterator[None]:
@@ -184,16 +181,8 @@ def _private(path: Path) -> Path:
 
 def _forget(lock: Path) -> None:
     """Remove the files of a store that was not opened for long. Raises BlockingIOError if it is open now."""
-    descriptor = _lock_file(lock)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with locked(lock, wait=False, mode=0o600):
         shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-    finally:
-        os.close(descriptor)
-
-
-def _lock_file(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _is_whole(path: Path, size: int, sha256: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Group, RenderableType
@@ -13,6 +13,9 @@ from rich.text import Text
 
 from clickline.cli.shared import live_page
 from clickline.cli.shared.output import print_json, results
+
+if TYPE_CHECKING:
+    from clickline.launch.suite_record import ComponentHealth, SuiteHealth
 
 SERVING = ("starting", "serving")
 
@@ -25,10 +28,10 @@ def suite_of(where: str | None) -> Path | None:
     from clickline.launch.suite_state import is_up, read_suite
 
     state = Path(where or "runs")
-    found = read_suite(state) if state.is_dir() else None
-    if found is None:
+    health = read_suite(state) if state.is_dir() else None
+    if health is None:
         return None
-    return state if found.get("phase") in SERVING or not is_up(state) else None
+    return state if health.get("phase") in SERVING or not is_up(state) else None
 
 
 def phase_of(where: str | None) -> str:
@@ -36,43 +39,44 @@ def phase_of(where: str | None) -> str:
     from clickline.launch.suite_state import is_up, read_suite
 
     state = Path(where or "runs")
-    found = read_suite(state) if state.is_dir() else None
-    if found is None or found.get("phase") in SERVING or not is_up(state):
+    health = read_suite(state) if state.is_dir() else None
+    if health is None or health.get("phase") in SERVING or not is_up(state):
         return ""
-    return str(found.get("phase", ""))
+    return str(health.get("phase", ""))
 
 
 def show_suite(state: Path, *, watch: bool, as_json: bool) -> None:
     """Print it, once or each second until it ends. Exit code 1 if something is not well."""
     from clickline.launch.suite_health import examine
 
-    def look() -> dict[str, Any]:
-        found = examine(state)
-        return found or {"components": [], "complaints": [], "well": True, "phase": "stopped", "up": False}
+    def look() -> SuiteHealth:
+        return examine(state) or {"components": [], "complaints": [], "well": True, "phase": "stopped", "up": False}
 
-    found = live_page.watch(look, page=_page, over=lambda one: not one["up"]) if watch else look()
+    health = live_page.watch(look, page=_page, over=lambda component: not component["up"]) if watch else look()
     if as_json:
-        print_json(found)
+        print_json(health)
     elif not watch:
-        results().print(_page(found))
-    if not found["well"]:
+        results().print(_page(health))
+    if not health["well"]:
         raise typer.Exit(1)
 
 
-def _page(found: dict[str, Any]) -> RenderableType:
-    if not found["components"]:
-        return Text(f"suite: {found['phase']}" if found["well"] else "; ".join(found["complaints"]), style="yellow")
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found["started"]))
-    serving = f"version {found['version']} in service" if found["version"] else "no version in service"
-    rolling = f", {found['rolling']} on its way" if found["rolling"] else ""
+def _page(health: SuiteHealth) -> RenderableType:
+    if not health["components"]:
+        return Text(f"suite: {health['phase']}" if health["well"] else "; ".join(health["complaints"]), style="yellow")
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health["started"]))
+    serving = f"version {health['version']} in service" if health["version"] else "no version in service"
+    rolling = f", {health['rolling']} on its way" if health["rolling"] else ""
     parts: list[RenderableType] = [
-        Text(f"{found['model']} at {found['http'] or '…'}: {serving}{rolling}; process {found['pid']}, since {since}"),
-        _table(found["components"]),
+        Text(
+            f"{health['model']} at {health['http'] or '…'}: {serving}{rolling}; process {health['pid']}, since {since}"
+        ),
+        _table(health["components"]),
     ]
-    return Group(*parts, *(Text(complaint, style="red") for complaint in found["complaints"]))
+    return Group(*parts, *(Text(complaint, style="red") for complaint in health["complaints"]))
 
 
-def _table(components: list[dict[str, Any]]) -> Table:
+def _table(components: list[ComponentHealth]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("component", "process", "version", "restarts", "health", "address"):
         right = title in ("process", "version", "restarts")
@@ -84,17 +88,17 @@ def _table(components: list[dict[str, Any]]) -> Table:
             overflow="fold",
             min_width=least,
         )
-    for one in components:
+    for component in components:
         table.add_row(
-            _name(one),
-            str(one["pid"] or ""),
-            str(one["version"] or ""),
-            str(one["restarts"]),
-            Text(one["health"], style="green" if one["health"] == "well" else "red"),
-            one["address"],
+            _name(component),
+            str(component["pid"] or ""),
+            str(component["version"] or ""),
+            str(component["restarts"]),
+            Text(component["health"], style="green" if component["health"] == "well" else "red"),
+            component["address"],
         )
     return table
 
 
-def _name(one: dict[str, Any]) -> str:
-    return f"{one['name']} (shard {one['shard']})" if "shard" in one else str(one["name"])
+def _name(component: ComponentHealth) -> str:
+    return f"{component['name']} (shard {component['shard']})" if "shard" in component else str(component["name"])

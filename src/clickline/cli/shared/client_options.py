@@ -1,4 +1,4 @@
-"""What verbs that ask a predictor share: its address, and errors with an exit code of their own."""
+"""Options of verbs that are clients of a predictor, and its refusals as errors with an exit code."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def predictor_url(url: str | None, state: Path) -> str:
     if url is not None:
         return url
     # What a killed suite has left names a port that may be anybody's by now.
-    suite = (read_suite(state) if is_up(state) else None) or {}
-    return str(suite.get("http") or DEFAULT_URL)
+    record = (read_suite(state) if is_up(state) else None) or {}
+    return record.get("http") or DEFAULT_URL
 
 
-def connected(url: str, *, timeout: float) -> Client:
-    """A client; the token is CLICKLINE_TOKEN's, if there is one."""
+def client_of(url: str, *, timeout: float) -> Client:
+    """A client of a predictor; its token is CLICKLINE_TOKEN's, if there is one."""
     from clickline.client.client import Client
 
     return Client(url, timeout=timeout)
 
 
 @contextmanager
-def asked() -> Iterator[None]:
-    """What the server refuses becomes an error that says by its exit code whose fault it is."""
+def refusals_as_errors() -> Iterator[None]:
+    """Turn what the server refuses into an error whose exit code says whose fault it is."""
     from clickline.errors import DataError, PeerError, VersionError
     from clickline.serve.requests import RequestError
 
@@ -53,8 +53,8 @@ def asked() -> Iterator[None]:
         raise kinds.get(error.status, PeerError)(f"{error} ({error.reason})") from None
 
 
-def described(client: Client, model: str | None) -> dict[str, Any]:
-    """What a model says of itself, the default one if none is named."""
+def model_metadata(client: Client, model: str | None) -> dict[str, Any]:
+    """A model's inputs and outputs; the default model's if none is named."""
     from clickline.client.http_requests import default_model
 
     return client.describe(model or default_model(client.status()))

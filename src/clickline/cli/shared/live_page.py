@@ -1,10 +1,10 @@
-"""Showing something again each second: in place on a terminal, one page below the other elsewhere."""
+"""A page that is shown again each second: in place on a terminal, one below the other elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -12,22 +12,21 @@ from rich.live import Live
 from clickline.cli.shared.output import results
 
 _EVERY = 1.0
+_Seen = TypeVar("_Seen")
+"""What is looked at."""
 
 
 def watch(
-    look: Callable[[], dict[str, Any]],
-    *,
-    page: Callable[[dict[str, Any]], RenderableType],
-    over: Callable[[dict[str, Any]], bool],
-) -> dict[str, Any]:
+    look: Callable[[], _Seen], *, page: Callable[[_Seen], RenderableType], over: Callable[[_Seen], bool]
+) -> _Seen:
     """Look and show until it is over; gives back what was seen last."""
     console = results()
-    with _Below(console) if not console.is_terminal else Live(console=console, auto_refresh=False) as place:
+    with _Below(console) if not console.is_terminal else Live(console=console, auto_refresh=False) as screen:
         while True:
-            found = look()
-            place.update(page(found), refresh=True)
-            if over(found):
-                return found
+            seen = look()
+            screen.update(page(seen), refresh=True)
+            if over(seen):
+                return seen
             time.sleep(_EVERY)
 
 

@@ -1,4 +1,4 @@
-"""What verbs of single processes share: job and environment are read, the log is set up, signals stop it cleanly."""
+"""Verbs that run one process of a job: its job and environment are read, its log is set up, signals stop it cleanly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clickline.compat.paddle_environment.communicator_flags import Flags
     from clickline.config.loading.reader import Draft
-    from clickline.launch.environment import Place
+    from clickline.ps.process_role import ProcessRole
 
 log = logging.getLogger("clickline.launch")
 RUNNERS = {
@@ -19,47 +19,47 @@ RUNNERS = {
     "trainer": "clickline.ps.entrypoints:run_trainer",
     "coordinator": "clickline.ps.entrypoints:run_coordinator",
 }
-"""What each role runs: a function of the job, the place, and the options that its verb has."""
+"""The function that each role runs: it takes the job, the process's role, and the options that its verb has."""
 
 
 def run_role(role: str, job: str, overrides: list[str], **options: Any) -> None:
-    """Be one process of a job, until it is done or told to stop. `options` are the role's own."""
+    """Run one process of a job, until it is done or told to stop. `options` are the role's own."""
     from clickline.compat.paddle_environment.communicator_flags import Flags, paddle_flags
     from clickline.config.loading.reader import read_draft
-    from clickline.launch.environment import read_place
+    from clickline.launch.environment import read_role
     from clickline.processes.child import launched, stopped_by_signals
     from clickline.processes.logs import set_up
     from clickline.processes.open_files import raise_open_file_limit
     from clickline.train.run_files.own_code import use_own_code
 
     with stopped_by_signals():
-        place = read_place(role)
-        set_up(role, place.rank)
+        process = read_role(role)
+        set_up(role, process.rank)
         raise_open_file_limit()
         # A job that our launcher hands on has the flags in it, and --set on top of them.
         flags = Flags([], {}) if launched() else paddle_flags()
         for line in flags.report().splitlines():
             log.warning(line)
-        draft = read_draft(job, overrides=[*flags.overrides, *place.overrides, *overrides])
+        draft = read_draft(job, overrides=[*flags.overrides, *process.overrides, *overrides])
         if launched() or options.get("resume"):
             use_own_code(Path(draft.loaded.job.output) / draft.loaded.job.name)
         if not launched():
-            _check(draft, place, flags)
-        _runner(role)(draft.loaded.job, place.within(draft.loaded.job), **options)
+            _check(draft, process, flags)
+        _runner(role)(draft.loaded.job, process.within(draft.loaded.job), **options)
 
 
-def _check(draft: Draft, place: Place, flags: Flags) -> None:
+def _check(draft: Draft, process: ProcessRole, flags: Flags) -> None:
     """Refuse a job with problems before this process takes its part; a server reads no data and looks for none."""
     from clickline.train.preflight import EVERYTHING, check_draft
 
-    reads_data = place.role != "pserver" or place.hosts_coordinator
+    reads_data = process.role != "pserver" or process.hosts_coordinator
     checked = check_draft(draft, look_for=EVERYTHING if reads_data else ("model",), training=reads_data)
-    if place.role == "coordinator" or place.hosts_coordinator:  # one process tells it for all
+    if process.role == "coordinator" or process.hosts_coordinator:  # one process tells it for all
         for notice in checked.notices:
             log.warning("%s", flags.name_in(notice))
 
 
 def _runner(role: str) -> Callable[..., object]:
     module, _, name = RUNNERS[role].partition(":")
-    found: Callable[..., object] = getattr(import_module(module), name)
-    return found
+    function: Callable[..., object] = getattr(import_module(module), name)
+    return function

@@ -1,4 +1,4 @@
-"""What verbs of the cube's processes share: token and log, signals that stop them cleanly, ports that stay the same."""
+"""Verbs that run one service: token, log and heartbeat, signals that stop it cleanly, a port that stays the same."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from clickline.errors import JobError
+import typer
+
+Ready = Annotated[
+    Path | None, typer.Option("--ready-file", metavar="FILE", help="Written when it listens: where, as JSON.")
+]
+Open = Annotated[bool, typer.Option("--open", help="No token for commands by HTTP; only on a loopback address.")]
 
 
 def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
-    """Make it, wait until it is told to stop, close it."""
-    from clickline.launch.environment import read_token
+    """Make a service with the token, wait until it is told to stop, close it."""
+    from clickline.net.tokens import read_token
     from clickline.processes.child import stopped_by_signals
     from clickline.processes.heartbeat import Heartbeat
     from clickline.processes.logs import set_up
@@ -36,15 +41,8 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
                 service.close()
 
 
-def host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise JobError(f"'{text}' is no address to listen on; write HOST:PORT, such as 127.0.0.1:8001 or [::1]:8001.")
-    return host.strip("[]"), int(port)
-
-
 def same_port(port: int, ready: Path | None) -> int:
-    """A process that comes back takes the port that it had: others know it by that."""
+    """The port that a service listens on: one that was started again takes the port it had, by which others know it."""
     if port == 0 and ready is not None:
         try:
             return urlsplit(json.loads(ready.read_text(encoding="utf-8"))["http"]).port or 0

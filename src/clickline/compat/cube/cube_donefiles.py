@@ -7,7 +7,6 @@ that names it, since a product that is skipped would be missed for ever.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import fsspec
 
 from clickline.compat.cube.locations import beside, is_web, join, read_bytes
 from clickline.errors import DataError
+from clickline.files.locks import lock
 
 Kind = Literal["base", "patch"]
 _LARGEST = 64 << 20
@@ -102,7 +102,7 @@ def append(directory: str, kind: Kind, *, id: int, input: str, key: int | None =
 def _append_locally(path: Path, data: bytes, kind: Kind) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         file.seek(0)
         before = file.read(_LARGEST)
         file.truncate(_complete(before, kind))

@@ -21,8 +21,8 @@ import fsspec
 import httpx
 
 from clickline.compat.cube.sequence_files import aside
-from clickline.data.sources.files import is_client_error
 from clickline.errors import DataError, PeerError
+from clickline.files.storage import is_client_error
 
 _SECONDS = 30.0
 _CHUNK = 1 << 20

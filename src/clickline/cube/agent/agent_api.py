@@ -18,17 +18,18 @@ from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
 from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand
 from clickline.errors import ClicklineError
-from clickline.net.web_server import Guard, json_object, unauthorised
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import json_object, unauthorised
 
-AgentRoutes = Callable[[Agent, Guard], Sequence[BaseRoute]]
+AgentRoutes = Callable[[Agent, BearerToken], Sequence[BaseRoute]]
 """Makes further routes of an agent, such as Cube's own (`compat.cube.http.agent_routes`)."""
 
 
-def agent_app(agent: Agent, *, guard: Guard, routes: AgentRoutes | None = None) -> Starlette:
+def agent_app(agent: Agent, *, guard: BearerToken, routes: AgentRoutes | None = None) -> Starlette:
     """The application."""
 
     async def command(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             message: AnyAgentCommand = msgspec.convert(await json_object(request, trusted=True), AnyAgentCommand)

@@ -11,7 +11,8 @@ from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.agent.agent_api import AgentRoutes, agent_app
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
-from clickline.net.web_server import Guard, WebServer
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.agent")
@@ -22,7 +23,7 @@ class AgentProcess:
 
     def __init__(self, options: AgentOptions, *, routes: AgentRoutes | None = None) -> None:
         """`routes` makes further HTTP routes, such as Cube's."""
-        guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
+        guard = BearerToken(token=options.token, host=options.host, open_to_all=options.open_to_all)
         with ExitStack() as opening:
             self._lock = DirectoryLock(options.deploy, "agent")
             opening.callback(self._lock.release)

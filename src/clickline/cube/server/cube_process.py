@@ -29,7 +29,8 @@ from clickline.cube.server.server_metrics import HttpReadCounters
 from clickline.errors import PeerError, VersionError
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
-from clickline.net.web_server import Guard, WebServer
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
@@ -81,7 +82,7 @@ class CubeProcess:
             opening.pop_all()
 
     def _open(self, options: CubeOptions, routes: ServerRoutes | None) -> None:
-        guard = Guard(token=options.token, host=options.http_host, open_to_all=options.open_gateway)
+        guard = BearerToken(token=options.token, host=options.http_host, open_to_all=options.open_gateway)
         self.native = _native.CubeServer(
             options.address,
             name=f"cube.{options.shard}",

@@ -12,16 +12,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from clickline.cube.server.server_metrics import ServerMetrics
-from clickline.net.web_server import Guard
+from clickline.net.tokens import BearerToken
 
 if TYPE_CHECKING:
     from clickline.cube.server.cube_process import CubeProcess
 
-ServerRoutes = Callable[["CubeProcess", Guard], Sequence[BaseRoute]]
+ServerRoutes = Callable[["CubeProcess", BearerToken], Sequence[BaseRoute]]
 """Makes further routes of a server, such as Cube's own (`compat.cube.http.server_routes`)."""
 
 
-def server_app(process: CubeProcess, *, guard: Guard, routes: ServerRoutes | None = None) -> Starlette:
+def server_app(process: CubeProcess, *, guard: BearerToken, routes: ServerRoutes | None = None) -> Starlette:
     """The application."""
     metrics_of_process = ServerMetrics(process)
 

@@ -102,7 +102,10 @@ class Transfer:
             if ledger.rolling is not None:
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
-            ledger.held = left.version if left is not None else 0
+            # The source still names the version that the first rollback left. A second rollback does not change that,
+            # and a rollback to that very version follows the source again.
+            named = ledger.held or (left.version if left is not None else 0)
+            ledger.held = named if named != target.version else 0
             number = next_number(ledger, self.instances)
             deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
             ledger.number, ledger.rolling = number, deployment
@@ -211,6 +214,8 @@ class Transfer:
         with self._changed:
             serving = self.ledger.rolling or self.ledger.current
             held = self.ledger.held
+        if chain and held and serving and chain[-1].version == serving.version:
+            self._follow_again(held)
         if not chain or chain[-1].version in (held, serving and serving.version):
             self._report_problem("" if self.ledger.rolling is None else self.problem)
             return
@@ -236,6 +241,13 @@ class Transfer:
             log.info("version %d: rollout begins, base %d", deployment.version, deployment.link.base)
             reach("transfer.built")
             self._set_desired()
+
+    def _follow_again(self, held: int) -> None:
+        """Forget the held version: the source names the one in service, so whatever it names next is rolled out."""
+        with self._changed:
+            if self.ledger.held == held:
+                self.ledger.held = 0
+                self._save()
 
     def _advance(self) -> None:
         """Take the steps of the rollout that can be taken now.

@@ -24,16 +24,24 @@ from starlette.types import ASGIApp
 from clickline.cube.transfer.transfer import Transfer
 from clickline.cube.transfer.transfer_status import transfer_status
 from clickline.errors import ClicklineError
-from clickline.net.web_server import FAILED, OK, WRONG_REQUEST, Guard, envelope, json_object, unauthorised
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import (
+    FAILED,
+    OK,
+    WRONG_REQUEST,
+    envelope,
+    json_object,
+    unauthorised,
+)
 
-TransferRoutes = Callable[[Transfer, Guard], Sequence[BaseRoute]]
+TransferRoutes = Callable[[Transfer, BearerToken], Sequence[BaseRoute]]
 """Makes further routes of transfer, such as Cube's own (`compat.cube.http.transfer_routes`)."""
 
 
 class TransferApi:
     """Handlers of transfer's own routes."""
 
-    def __init__(self, transfer: Transfer, *, guard: Guard) -> None:
+    def __init__(self, transfer: Transfer, *, guard: BearerToken) -> None:
         self._transfer, self._guard = transfer, guard
 
     def app(self, *, files: ASGIApp, routes: TransferRoutes | None = None) -> Starlette:
@@ -60,7 +68,7 @@ class TransferApi:
         return envelope(OK, "notified")
 
     async def _rollback(self, request: Request) -> Response:
-        if not self._guard.admits(request):
+        if not self._guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             body = await json_object(request, trusted=True)
@@ -74,7 +82,7 @@ class TransferApi:
         return envelope(OK, "rolled back", msgspec.to_builtins(result))
 
     async def _resume(self, request: Request) -> Response:
-        if not self._guard.admits(request):
+        if not self._guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         await run_in_threadpool(self._transfer.resume)
         return envelope(OK, "resumed")

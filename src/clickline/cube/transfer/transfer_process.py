@@ -16,7 +16,8 @@ from clickline.cube.transfer.transfer_api import TransferApi, TransferRoutes
 from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer
-from clickline.net.web_server import Guard, WebServer
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import WebServer
 from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.transfer")
@@ -58,7 +59,7 @@ class TransferProcess:
     def _open(
         self, plan: TransferPlan, source: VersionSource, options: TransferOptions, routes: TransferRoutes | None
     ) -> None:
-        guard = Guard(token=options.token, host=options.host, open_to_all=options.open_to_all)
+        guard = BearerToken(token=options.token, host=options.host, open_to_all=options.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
         self._base = ""

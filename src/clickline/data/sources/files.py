@@ -14,17 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import fsspec
-
 from clickline.config.secret_references import resolve
 from clickline.errors import DataError
-
-_CLIENTS = ("aiohttp", "botocore", "aiobotocore", "requests", "urllib3")
-NO_LIBHDFS = (
-    "hdfs:// needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH), which cannot be loaded here; "
-    "webhdfs:// needs neither"
-)
-_EXTRAS = {"s3": "s3", "s3a": "s3", "webhdfs": "hdfs", "webHDFS": "hdfs"}
+from clickline.files.storage import Storage, is_url, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +43,13 @@ class File:
             yield cast(BinaryIO, stream)
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A file system, and the values that no message may show."""
-
-    system: Any
-    secrets: tuple[str, ...] = ()
-
-    @contextmanager
-    def explained(self, path: str) -> Iterator[None]:
-        with _explained(path, secrets=self.secrets):
-            yield
-
-
 def find(paths: Iterable[str], *, options: Mapping[str, str]) -> list[File]:
     """Every file that `paths` name, in order. A path that names nothing is an error, never an empty result."""
     return [file for path in paths for file in _matches(path, options)]
 
 
-def is_client_error(error: Exception) -> bool:
-    """Whether the client of a remote file system raised this. Not all of it is OSError, nor a class of the client's."""
-    if type(error).__module__.partition(".")[0] in _CLIENTS:
-        return True
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
-    return raised_in.partition(".")[0] in ("fsspec", *_CLIENTS)
-
-
 def _matches(path: str, options: Mapping[str, str]) -> list[File]:
-    storage, name = _storage(path, options)
+    storage, name = open_storage(path, options, resolve=resolve, error=DataError)
     system = storage.system
     with storage.explained(path):
         # A file may well be called a[1].txt: what exists under the very name goes before what it would match.
@@ -98,45 +66,16 @@ def _matches(path: str, options: Mapping[str, str]) -> list[File]:
                 raise DataError(f"No file matches '{path}': check the pattern and the directory it starts from.")
         else:
             _check_reachable(system, path, name)
-            raise DataError(f"No such file or directory: '{path}'.{'' if _is_url(path) else _nearby(name)}")
-    shown = system.unstrip_protocol if _is_url(path) else str
+            raise DataError(f"No such file or directory: '{path}'.{'' if is_url(path) else _nearby(name)}")
+    shown = system.unstrip_protocol if is_url(path) else str
     return [File(path=shown(leaf), storage=storage, name=leaf) for leaf in names]
 
 
 def _check_reachable(system: Any, path: str, name: str) -> None:
     """Raise what is wrong with a place elsewhere: fsspec says of one that cannot be asked that nothing is there."""
-    if _is_url(path) and not _is_web(path):
+    if is_url(path) and not _is_web(path):
         with suppress(FileNotFoundError):
             system.info(name)
-
-
-def _storage(path: str, options: Mapping[str, str]) -> tuple[Storage, str]:
-    if not _is_url(path):
-        return Storage(fsspec.filesystem("file")), Path(path).expanduser().absolute().as_posix()
-    protocol = path.partition("://")[0].rpartition("::")[2]
-    resolved = {} if protocol in ("file", "local") else {key: resolve(value) for key, value in options.items()}
-    secrets = tuple(value for key, value in resolved.items() if value and value != options[key])
-    with _explained(path, secrets=secrets):
-        try:
-            system, name = fsspec.core.url_to_fs(path, **resolved)
-        except ImportError as error:
-            extra = _EXTRAS.get(protocol)
-            remedy = f"pip install 'clickline[{extra}]'" if extra else str(error)
-            raise DataError(f"Reading '{path}' needs a package that is not installed: {remedy}") from error
-        except OSError as error:
-            if protocol != "hdfs":
-                raise
-            raise DataError(f"Cannot read '{path}': {NO_LIBHDFS}.") from error
-        except ValueError as error:
-            known = ", ".join(sorted(set(_EXTRAS) | {"file", "hdfs", "http", "https", "memory"}, key=str.lower))
-            raise DataError(
-                f"Cannot read '{path}': {error}. Known protocols: {known}, and others of fsspec."
-            ) from error
-    return Storage(system, secrets), name
-
-
-def _is_url(path: str) -> bool:
-    return "://" in path or "::" in path
 
 
 def _is_web(path: str) -> bool:
@@ -171,26 +110,3 @@ def _nearby(path: str) -> str:
     there = sorted(item.name for item in parent.iterdir() if not item.name.startswith("."))
     shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
     return f" '{parent}' has: {shown}." if there else f" '{parent}' is empty."
-
-
-@contextmanager
-def _explained(path: str, *, secrets: tuple[str, ...] = ()) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError as error:
-        raise DataError(f"No permission to read '{path}': check its owner and mode, or the credentials.") from error
-    except FileNotFoundError as error:
-        raise DataError(f"'{path}' is not there (any more).") from error
-    except OSError as error:
-        raise DataError(f"Reading '{path}' failed with {_scrubbed(error, secrets)}") from error
-    except Exception as error:
-        if is_client_error(error):
-            raise DataError(f"Reading '{path}' failed with {_scrubbed(error, secrets)}") from error
-        raise
-
-
-def _scrubbed(error: Exception, secrets: tuple[str, ...]) -> str:
-    text = f"{type(error).__name__}: {error}"
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text

@@ -6,12 +6,11 @@ Health is open to everybody who gets as far as to ask: whoever looks after the p
 
 from __future__ import annotations
 
-import hmac
 import ssl
 from pathlib import Path
 
 from clickline.errors import JobError
-from clickline.net.loopback import is_loopback
+from clickline.net.addresses import is_loopback
 
 
 class Guard:
@@ -27,12 +26,6 @@ class Guard:
             )
         self.token = token if public and not certificates else None
         """What has to be shown; None: nothing."""
-
-
-def shows_token(authorization: bytes, token: bytes) -> bool:
-    """Whether a header, or gRPC's metadata, is `Bearer` and the token. Takes as long whatever is wrong with it."""
-    kind, _, given = authorization.partition(b" ")
-    return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
 def tls_context(*, certificate: str | Path, key: str | Path, clients: str | Path | None) -> ssl.SSLContext:

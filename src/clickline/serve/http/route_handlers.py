@@ -16,9 +16,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from clickline.net.tokens import shows_token
 from clickline.serve.http.access_log import AccessLog
 from clickline.serve.http.admission import ByteBudget
-from clickline.serve.http.auth import Guard, shows_token
+from clickline.serve.http.auth import Guard
 from clickline.serve.http.exchange import Exchange, Found
 from clickline.serve.http.failure_log import log_failure
 from clickline.serve.http.http_messages import HTML, Response, error_response, json_response

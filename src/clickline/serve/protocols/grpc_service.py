@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 
 from clickline.errors import PeerError
-from clickline.serve.http.auth import shows_token
+from clickline.net.tokens import shows_token
 from clickline.serve.http.connection_table import Timing
 from clickline.serve.http.failure_log import log_failure
 from clickline.serve.metrics.request_series import NOBODY, RequestSeries

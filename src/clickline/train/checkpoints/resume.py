@@ -5,13 +5,25 @@ It may only with the job that the checkpoint was made by, apart from what change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from clickline.config import Job
 from clickline.errors import CheckpointError
 from clickline.train.checkpoints import checkpoint_directories, checkpoint_files
+
+_CHANGES_NO_RESULT = frozenset(
+    ("name", "output", "threads", "checkpoint", "cluster", "train.epochs", "train.log_every", "train.tensorboard")
+)
+"""Bookkeeping, and how much of the same work is done by whom."""
+_CHANGES_ONLY_WHAT_FOLLOWS = frozenset(
+    (
+        *("strategy", "metrics", "train.max_steps", "train.early_stopping", "data.valid", "data.test"),
+        *("data.threads", "data.block_bytes", "data.storage", "data.max_bad_rows"),
+    )
+)
+"""What may change from a checkpoint on, since the rows and parameters that it holds stay what they are."""
 
 
 def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -> checkpoint_files.Checkpoint | None:
@@ -35,16 +47,21 @@ def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -
     return None
 
 
-def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
+def keys_that_forbid_resuming(now: Job, then: Mapping[str, Any]) -> list[str]:
+    """Keys in which a job differs from that of a checkpoint so that it cannot go on from there."""
+    return _differing(now, then, free=_CHANGES_NO_RESULT | _CHANGES_ONLY_WHAT_FOLLOWS)
+
+
+def has_same_result(now: Job, then: Mapping[str, Any]) -> bool:
+    """Whether a job comes to the same result, length aside, as the job of a checkpoint: it is the same run."""
+    return not _differing(now, then, free=_CHANGES_NO_RESULT)
+
+
+def check_same_job(now: Job, then: Mapping[str, Any], *, where: Path) -> None:
     """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
-    free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
-    free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}
-    free |= {"data.storage", "data.max_bad_rows", "strategy", "cluster", "metrics"}
-    differing = sorted(_differences(now.model_dump(mode="json"), then, ""))
-    bad = [key for key in differing if not any(key == f or key.startswith(f + ".") for f in free)]
-    if bad:
+    if differing := keys_that_forbid_resuming(now, then):
         raise CheckpointError(
-            f"{where} is of another job: {', '.join(bad)} differ; resume with the job it was made with, "
+            f"{where} is of another job: {', '.join(differing)} differ; resume with the job it was made with, "
             "or start over with --fresh, or start from its weights with --warm-start"
         )
 
@@ -59,6 +76,11 @@ def refuse_position(checkpoint: checkpoint_files.Checkpoint | None, *, way: str)
             f"cluster.pservers=0 --set cluster.trainers=1 --set train.epochs={epochs}, and resume from the checkpoint "
             "at its end, or begin from its weights with --warm-start"
         )
+
+
+def _differing(now: Job, then: Mapping[str, Any], *, free: frozenset[str]) -> list[str]:
+    keys = sorted(_differences(now.model_dump(mode="json"), then, ""))
+    return [key for key in keys if not any(key == each or key.startswith(each + ".") for each in free)]
 
 
 def _differences(now: Any, then: Any, path: str) -> Iterator[str]:

@@ -12,16 +12,20 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from clickline.config import Job
 from clickline.errors import JobError
+from clickline.net.addresses import listen_address
 from clickline.train.monitoring.prometheus_metrics import Labelled
+
+if TYPE_CHECKING:
+    from clickline.config import Job
+
 
 VARIABLE = "CLICKLINE_METRICS"
 _SILENCE = 10.0
@@ -82,10 +86,11 @@ def metrics_place(
     """
     said = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
     if said:
-        host, _, number = said.rpartition(":")
-        if not number.isdecimal() or int(number) > 65_535:
-            raise JobError(f"{VARIABLE} is {said!r}, expected HOST:PORT or PORT, such as 127.0.0.1:9100")
-        return host.strip("[]") or "127.0.0.1", int(number)
+        try:
+            host, port = listen_address(said if ":" in said else f":{said}")
+        except JobError:
+            raise JobError(f"{VARIABLE} is {said!r}, expected HOST:PORT or PORT, such as 127.0.0.1:9100") from None
+        return host or "127.0.0.1", port
     cluster = job.cluster
     if not cluster.metrics:
         return None

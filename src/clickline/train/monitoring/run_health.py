@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+ENDED = ("finished", "failed", "interrupted")
+"""Phases after which nobody writes the status any more."""
 STALE = 10.0
 """Seconds after which a status that is written each second says that nobody writes it."""
 

@@ -18,20 +18,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from clickline.config import Job
 from clickline.errors import ReplacedError
 from clickline.files.atomic import replace_json
 from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
 from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
-from clickline.train.monitoring.run_health import complaints_of
+from clickline.train.monitoring.run_health import ENDED, complaints_of
 from clickline.train.run_files.run_lock import RunLock
 
 if TYPE_CHECKING:
+    from clickline.config import Job
     from clickline.train.run import Run
 
 STATUS = "status.json"
-ENDED = ("finished", "failed", "interrupted")
-"""Phases after which nobody writes the status any more."""
 _EVERY = 1.0
 
 

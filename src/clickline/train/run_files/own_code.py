@@ -9,10 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clickline.config import Job
 from clickline.files.atomic import replace_file
 from clickline.plugins import copy_name, file_of, look_for_copies_in
+
+if TYPE_CHECKING:
+    from clickline.config import Job
+
 
 log = logging.getLogger("clickline.train")
 CODE = "code"

@@ -7,14 +7,19 @@ only looks for a run does not wait for PyTorch.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clickline.config import Job
+from clickline import config
 from clickline.errors import CheckpointError, ClicklineError
 from clickline.files.atomic import replace_json
 from clickline.train.checkpoints import checkpoint_manifest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_manifest import Checkpoint
 from clickline.train.run_files.own_code import keep_own_code, use_own_code
+
+if TYPE_CHECKING:
+    from clickline.config import Job
+
 
 JOB_FILE = "job.json"
 SUITE = "suite.json"
@@ -79,7 +84,7 @@ def write_job(directory: Path, job: Job) -> Path:
 
 def job_of(checkpoint: Checkpoint) -> Job:
     """The job that a checkpoint is of. The user's own files that are not found are loaded from the run's copies."""
-    job = Job.model_validate(checkpoint.manifest["job"])
+    job = config.Job.model_validate(checkpoint.manifest["job"])
     use_own_code(checkpoint.path.absolute().parent.parent)
     return job
 

@@ -15,7 +15,6 @@ a lock closes them.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -28,6 +27,7 @@ from typing import Any
 
 from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.files.atomic import remove_unfinished, sync_directory
+from clickline.files.locks import open_lock_file, try_lock
 from clickline.train.checkpoints import checkpoint_directories
 
 log = logging.getLogger("clickline.run")
@@ -105,12 +105,12 @@ class RunLock:
         give_up = time.monotonic() + _DYING
         while True:
             self.release()
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = open_lock_file(self._path)
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
-                    return  # else the file was removed before we had its lock, which therefore is worth nothing
-            except (BlockingIOError, FileNotFoundError):
+                # The file may have been removed before we had its lock, which then is worth nothing.
+                if try_lock(self._descriptor) and os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
+                    return
+            except FileNotFoundError:
                 pass
             except OSError as error:
                 if error.errno not in _NO_LOCKS:

@@ -18,8 +18,8 @@ from clickline.train.checkpoints import checkpoint_manifest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_figures import recorded
 from clickline.train.checkpoints.checkpoint_manifest import MANIFEST_LIMIT, Checkpoint
-from clickline.train.monitoring.run_health import STALE, age_of
-from clickline.train.monitoring.run_status import ENDED, STATUS
+from clickline.train.monitoring.run_health import ENDED, STALE, age_of
+from clickline.train.monitoring.run_status import STATUS
 from clickline.train.run_files.run_directory import CHECKPOINTS, JOB_FILE, find_run
 
 RESULT = "result.json"

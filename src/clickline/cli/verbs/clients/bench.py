@@ -17,10 +17,10 @@ from clickline.cli.shared.client_options import (
     ModelName,
     State,
     UrlArgument,
-    asked,
-    connected,
-    described,
+    client_of,
+    model_metadata,
     predictor_url,
+    refusals_as_errors,
 )
 from clickline.cli.shared.output import AsJson, errors, print_json, results, say
 
@@ -87,9 +87,9 @@ def serve(
         seed=seed,
         timeout=timeout,
     )
-    with connected(predictor_url(url, state), timeout=timeout) as client, asked():
+    with client_of(predictor_url(url, state), timeout=timeout) as client, refusals_as_errors():
         name = model or default_model(client.status())
-        drawn = _rows(described(client, name), file, seed)
+        drawn = _rows(model_metadata(client, name), file, seed)
         with _progress(quiet=as_json) as tell:
             figures, tally = measure(
                 client.address,

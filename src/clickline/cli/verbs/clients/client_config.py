@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickline.cli.shared.client_options import ModelName, asked, connected, described
+from clickline.cli.shared.client_options import ModelName, client_of, model_metadata, refusals_as_errors
 from clickline.cli.shared.output import AsJson, print_json, say
 
 _PREDICT = '''\
@@ -93,11 +93,11 @@ def client_config(
     from clickline.client.http_requests import default_model
 
     if url is None:
-        suite = _suite(state)
-        url, model = suite["http"], model or suite.get("model")
-    with connected(url, timeout=10.0) as client, asked():
+        url, served = _predictor_of(state)
+        model = model or served
+    with client_of(url, timeout=10.0) as client, refusals_as_errors():
         name = model or default_model(client.status())
-        metadata = described(client, name)
+        metadata = model_metadata(client, name)
         rows = _sample(metadata, file)
         version = client.predict(rows, model=name).version
         files = _files(str(client.address), client.address.authority, name, version, metadata, rows)
@@ -112,16 +112,18 @@ def client_config(
     say(f"next: python {out / 'predict.py'}")
 
 
-def _suite(state: Path) -> dict[str, Any]:
+def _predictor_of(state: Path) -> tuple[str, str | None]:
+    """Address and model of the suite in a state directory."""
     from clickline.errors import PeerError
     from clickline.launch.suite_state import read_suite
 
-    found = read_suite(state)
-    if found is None:
+    suite = read_suite(state)
+    if suite is None:
         raise PeerError(f"nothing runs in {state}: start `clickline up`, or name --url")
-    if not found.get("http"):
+    address = suite.get("http")
+    if not address:
         raise PeerError(f"the suite in {state} has no predictor yet; wait until `clickline up` serves, or name --url")
-    return found
+    return address, suite.get("model")
 
 
 def _sample(metadata: dict[str, Any], file: str | None) -> list[dict[str, Any]]:

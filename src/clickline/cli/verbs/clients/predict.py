@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from clickline.cli.shared.client_options import ModelName, State, Url, asked, connected, predictor_url
+from clickline.cli.shared.client_options import ModelName, State, Url, client_of, predictor_url, refusals_as_errors
 from clickline.cli.shared.output import AsJson, print_json, results, say_note
 
 if TYPE_CHECKING:
@@ -60,11 +61,11 @@ def predict(
     """
     from clickline.client.request_rows import batches
 
-    with connected(predictor_url(url, state), timeout=timeout) as client, asked():
+    with client_of(predictor_url(url, state), timeout=timeout) as client, refusals_as_errors():
         rows = _rows(client, row or [], file, form, delimiter, model)
         answers = ((part, client.predict(part, model=model, version=version, key=key)) for part in batches(rows, batch))
         if as_json:
-            print_json(_as_json(answers))
+            print_json(asdict(_as_json(answers)))
         else:
             _show(answers)
 
@@ -72,13 +73,13 @@ def predict(
 def _rows(
     client: Any, given: list[str], file: str | None, form: str, delimiter: str, model: str | None
 ) -> Iterable[dict[str, Any]]:
-    from clickline.cli.shared.client_options import described
+    from clickline.cli.shared.client_options import model_metadata
     from clickline.client.made_up_rows import columns
     from clickline.client.request_rows import FORMATS, read_file, read_rows, row_of_pairs
     from clickline.errors import DataError
 
     if form not in FORMATS:
-        raise typer.BadParameter(f"'{form}' is no format; known are {', '.join(FORMATS)}", param_hint="--format")
+        raise typer.BadParameter(f"'{form}' is not a format; known are {', '.join(FORMATS)}", param_hint="--format")
     if given and file:
         raise typer.BadParameter("name rows or a file, not both", param_hint="ROW")
     if given:
@@ -89,7 +90,7 @@ def _rows(
         raise typer.BadParameter("name a row, or --file, or send rows to standard input", param_hint="ROW")
 
     def known() -> list[str]:
-        return columns(described(client, model))
+        return columns(model_metadata(client, model))
 
     rows = read_file(
         file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known, on_left_out=say_note
@@ -100,28 +101,41 @@ def _rows(
     return chain([first], rows)
 
 
-def _as_json(answers: Iterable[tuple[list[Any], Prediction]]) -> dict[str, Any]:
-    """`versions` has more than one only if another was taken into service on the way: one request has one version."""
-    said: dict[str, Any] = {"model": "", "versions": [], "missing": 0, "predictions": []}
-    for _, one in answers:
-        said["model"] = one.model
-        said["missing"] += one.missing
-        if one.version not in said["versions"]:
-            said["versions"].append(one.version)
-        extra = {"variant": one.variant} if one.variant else {}
-        said["predictions"] += [{"probability": p, "version": one.version, **extra} for p in one.probabilities]
-    return said
+@dataclass
+class AllPredictions:
+    """The answers to all requests, as --json prints them."""
+
+    model: str = ""
+    versions: list[int] = field(default_factory=list)
+    """More than one only if another came into service on the way: one request has one version."""
+    missing: int = 0
+    predictions: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, answer: Prediction) -> None:
+        self.model = answer.model
+        self.missing += answer.missing
+        if answer.version not in self.versions:
+            self.versions.append(answer.version)
+        extra = {"variant": answer.variant} if answer.variant else {}
+        self.predictions += [{"probability": p, "version": answer.version, **extra} for p in answer.probabilities]
+
+
+def _as_json(answers: Iterable[tuple[list[Any], Prediction]]) -> AllPredictions:
+    predictions = AllPredictions()
+    for _, answer in answers:
+        predictions.add(answer)
+    return predictions
 
 
 def _show(answers: Iterable[tuple[list[Any], Prediction]]) -> None:
     shown: list[tuple[str, ...]] = []
     lines = False
     number = 0
-    for part, one in answers:
-        probabilities: list[Any] = list(one.probabilities)
+    for part, answer in answers:
+        probabilities: list[Any] = list(answer.probabilities)
         for row, probability in zip(part, probabilities, strict=True):
             number += 1
-            shown.append((str(number), _features(row), _text(probability), str(one.version), one.variant))
+            shown.append((str(number), _features(row), _text(probability), str(answer.version), answer.variant))
         if lines or number > _MOST_IN_A_TABLE:
             lines = True
             for cells in shown:
@@ -141,6 +155,6 @@ def _text(probability: float | dict[str, float]) -> str:
     return f"{probability:.6f}"
 
 
-def _features(row: dict[str, Any], *, most: int = 60) -> str:
+def _features(row: Mapping[str, object], *, most: int = 60) -> str:
     text = " ".join(f"{name}={value}" for name, value in row.items())
     return text if len(text) <= most else f"{text[: most - 1]}…"

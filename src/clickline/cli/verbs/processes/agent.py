@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickline.cli.verbs.processes.cube import Open, Ready
+from clickline.cli.shared.services import Open, Ready
 
 
 def agent(
@@ -28,13 +28,13 @@ def agent(
 
     Example: clickline agent /cube --cube tcp:127.0.0.1:8027 --listen 0.0.0.0:8001 --rate 100
     """
-    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.cli.shared.services import run_service, same_port
     from clickline.compat.cube.http.agent_routes import agent_routes
     from clickline.cube.agent.agent import AgentOptions
     from clickline.cube.agent.agent_process import AgentProcess
-    from clickline.net.addresses import address_of
+    from clickline.net.addresses import address_of, listen_address
 
-    host, port = host_and_port(listen)
+    host, port = listen_address(listen)
 
     def make(token: bytes) -> Any:
         options = AgentOptions(

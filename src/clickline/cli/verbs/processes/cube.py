@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from clickline.cli.shared.output import AsJson, print_json, results, say
+from clickline.cli.shared.services import Open, Ready
 
 app = typer.Typer(help="Serve a shard of a cube, read from one, measure it.", no_args_is_help=True)
 Name = Annotated[str, typer.Option(help="Of the dictionary, as transfer names it.")]
@@ -22,10 +23,6 @@ Servers = Annotated[
         show_default=False,
     ),
 ]
-Ready = Annotated[
-    Path | None, typer.Option("--ready-file", metavar="FILE", help="Written when it listens: where, as JSON.")
-]
-Open = Annotated[bool, typer.Option("--open", help="No token for commands by HTTP; only on a loopback address.")]
 
 
 @app.command()
@@ -49,14 +46,15 @@ def serve(
 
     Example: clickline cube serve /cube --name ctr --shard 0 --shards 2 --listen tcp:0.0.0.0:8027
     """
-    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.cli.shared.services import run_service, same_port
     from clickline.compat.cube.http.server_routes import server_routes
     from clickline.cube.server.cube_process import CubeOptions, CubeProcess
     from clickline.errors import JobError
+    from clickline.net.addresses import listen_address
 
     if shard >= shards:
         raise JobError(f"--shard {shard} of --shards {shards}: shards are numbered from 0")
-    host, port = ("127.0.0.1", None) if http == "off" else host_and_port(http)
+    host, port = ("127.0.0.1", None) if http == "off" else listen_address(http)
 
     def make(token: bytes) -> Any:
         options = CubeOptions(
@@ -177,7 +175,7 @@ def rollback(
     import httpx
 
     from clickline.errors import PeerError
-    from clickline.launch.environment import read_token
+    from clickline.net.tokens import read_token
 
     headers = {"Authorization": f"Bearer {read_token(os.environ).decode()}"}
     try:
@@ -198,8 +196,8 @@ def rollback(
 def _connected(servers: str, name: str, **options: Any) -> Any:
     from clickline.compat.cube.cube_conf import connect_by_conf
     from clickline.cube.cube_client import Cube
-    from clickline.launch.environment import read_token
     from clickline.net.addresses import addresses_of
+    from clickline.net.tokens import read_token
 
     token = read_token(os.environ)
     if Path(servers).is_file():

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from clickline.cli.shared.output import say, say_note
-from clickline.cli.verbs.processes.cube import Ready
+from clickline.cli.shared.services import Ready
 
 
 def fileserver(
@@ -30,10 +30,11 @@ def fileserver(
 
     Example: clickline fileserver --root /data --listen 0.0.0.0:8080
     """
-    from clickline.cli.shared.services import host_and_port, same_port
+    from clickline.cli.shared.services import same_port
     from clickline.files.json_state import write_state
     from clickline.fileserver.file_server import UPLOAD_LIMIT, FileServer
-    from clickline.launch.environment import read_token
+    from clickline.net.addresses import listen_address
+    from clickline.net.tokens import read_token
     from clickline.processes.child import stopped_by_signals
     from clickline.processes.heartbeat import Heartbeat
     from clickline.processes.logs import set_up
@@ -47,7 +48,7 @@ def fileserver(
     raise_open_file_limit()
     limit = UPLOAD_LIMIT if upload_limit is None else upload_limit
     if ready_file is not None:
-        host, port = host_and_port(listen)
+        host, port = listen_address(listen)
         listen = f"[{host}]:{same_port(port, ready_file)}"
     server = FileServer(root, listen=listen, token=read_token(environment) if named else None, upload_limit=limit)
     server.on_turn = Heartbeat.inherited().beat

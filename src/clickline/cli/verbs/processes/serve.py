@@ -61,12 +61,13 @@ def serve(
 
     Example: clickline serve versions/demo --name ctr --listen 127.0.0.1:8010 --workers 2
     """
-    from clickline.cli.shared.services import host_and_port, same_port
+    from clickline.cli.shared.services import same_port
     from clickline.launch.predictor_processes import serve as serve_until_told
+    from clickline.net.addresses import listen_address
     from clickline.processes.logs import set_up
 
     settings = _settings(store, config, cube, cube_name, name, listen, workers, stall_after=stall_after)
-    host, port = host_and_port(settings.listen)
+    host, port = listen_address(settings.listen)
     set_up("serve", 0)
     serve_until_told(
         settings,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from clickline.cli.verbs.processes.cube import Open, Ready
+from clickline.cli.shared.services import Open, Ready
 
 
 def transfer(
@@ -33,15 +33,16 @@ def transfer(
 
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """
-    from clickline.cli.shared.services import host_and_port, run_service, same_port
+    from clickline.cli.shared.services import run_service, same_port
     from clickline.compat.cube.http.meta_info import MetaInfoFiles
     from clickline.compat.cube.http.transfer_routes import transfer_routes
     from clickline.compat.cube.product_source import DonefileSource
     from clickline.compat.cube.transfer_conf import read_transfer
     from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
     from clickline.cube.transfer.transfer_settings import plan_of
+    from clickline.net.addresses import listen_address
 
-    host, port = host_and_port(listen)
+    host, port = listen_address(listen)
     keys = read_transfer(config)
     plan = plan_of(keys, interval=interval, patience=wait, keep=keep, build_listener=MetaInfoFiles())
     source = DonefileSource(keys.donefile_address, table=keys.dict_name, bases_only=keys.mode == "base_only")

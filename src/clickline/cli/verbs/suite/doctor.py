@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 import typer
 
+from clickline.cli.shared.machine import Machine, inspect
 from clickline.cli.shared.output import AsJson, print_json, results
 
 REQUIRED = (
@@ -31,17 +31,41 @@ def doctor(as_json: AsJson = False) -> None:
     """
     findings = examine()
     if as_json:
-        print_json(findings)
+        print_json(asdict(findings))
     else:
         _show(findings)
-    if findings["broken"]:
+    if findings.broken:
         raise typer.Exit(1)
 
 
-def examine() -> dict[str, Any]:
-    """Everything `doctor` finds out. `broken` lists what keeps Clickline from working, in words."""
+@dataclass(frozen=True, slots=True)
+class NativeCore:
+    """What is known of the native core."""
+
+    loads: bool
+    arch: str | None
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything `doctor` finds out."""
+
+    versions: dict[str, str | None]
+    """Of packages; None of one that cannot be imported."""
+    native: NativeCore
+    machine: Machine
+    threads: int | None
+    """Of PyTorch."""
+    extras_missing: dict[str, str]
+    """How each is installed."""
+    broken: list[str]
+    """What keeps Clickline from working, in words."""
+
+
+def examine() -> Findings:
+    """Import every package, check the native core, look at the machine."""
     from clickline import __version__
-    from clickline.cli.shared.machine import inspect
 
     versions: dict[str, str | None] = {"clickline": __version__, "python": platform.python_version()}
     broken = []
@@ -54,27 +78,28 @@ def examine() -> dict[str, Any]:
             broken.append(f"{name} cannot be imported ({error}); install clickline again with pip")
     native, trouble = _native()
     missing = [name for name, (package, _) in EXTRAS.items() if find_spec(package) is None]
-    return {
-        "versions": versions,
-        "native": native,
-        "machine": asdict(inspect()),
-        "threads": _threads() if versions["torch"] else None,
-        "extras_missing": {name: f"pip install 'clickline[{name}]'" for name in missing},
-        "broken": broken + trouble,
-    }
+    return Findings(
+        versions=versions,
+        native=native,
+        machine=inspect(),
+        threads=_threads() if versions["torch"] else None,
+        extras_missing={name: f"pip install 'clickline[{name}]'" for name in missing},
+        broken=broken + trouble,
+    )
 
 
-def _native() -> tuple[dict[str, Any], list[str]]:
+def _native() -> tuple[NativeCore, list[str]]:
+    """The native core, and what is wrong with it."""
     try:
         from clickline import _native as core
     except ImportError as error:
-        return {"loads": False, "arch": None, "correct": False}, [f"the native core cannot be loaded: {error}"]
+        return NativeCore(loads=False, arch=None, correct=False), [f"the native core cannot be loaded: {error}"]
     wrong = [
         f"the native core computes {function} wrongly: {got:#x} instead of {expected:#x}; do not train with it"
         for (function, value), expected in VECTORS.items()
         if (got := core.xxh64(value) if function == "xxh64" else core.feature_key("C1", value)) != expected
     ]
-    return {"loads": True, "arch": core.arch or "the compiler's baseline", "correct": not wrong}, wrong
+    return NativeCore(loads=True, arch=core.arch or "the compiler's baseline", correct=not wrong), wrong
 
 
 def _threads() -> int:
@@ -83,23 +108,23 @@ def _threads() -> int:
     return torch.get_num_threads()
 
 
-def _show(findings: dict[str, Any]) -> None:
+def _show(findings: Findings) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    machine, native = findings["machine"], findings["native"]
-    extras = findings["extras_missing"]
+    machine, native = findings.machine, findings.native
+    extras = findings.extras_missing
     table = Table(box=None, pad_edge=False, show_header=False)
-    lines = [(name, version or "broken", "" if version else "red") for name, version in findings["versions"].items()]
-    core = f"{native['arch']}, {'correct' if native['correct'] else 'wrong'}" if native["loads"] else "broken"
+    lines = [(name, version or "broken", "" if version else "red") for name, version in findings.versions.items()]
+    core = f"{native.arch}, {'correct' if native.correct else 'wrong'}" if native.loads else "broken"
     lines += [
-        ("native core", core, "" if native["correct"] else "red"),
-        ("system", machine["system"], ""),
-        ("processor", machine["cpu"], ""),
-        ("cores", f"{machine['cores']}, usable {machine['usable_cores']:g}" if machine["usable_cores"] else "?", ""),
-        ("features", " ".join(machine["features"]) or "none known", ""),
-        ("memory", f"{_gib(machine['memory_bytes'])}, usable {_gib(machine['usable_memory_bytes'])}", ""),
-        ("threads", str(findings["threads"]), ""),
+        ("native core", core, "" if native.correct else "red"),
+        ("system", machine.system, ""),
+        ("processor", machine.cpu, ""),
+        ("cores", f"{machine.cores}, usable {machine.usable_cores:g}" if machine.usable_cores else "?", ""),
+        ("features", " ".join(machine.features) or "none known", ""),
+        ("memory", f"{_gib(machine.memory_bytes)}, usable {_gib(machine.usable_memory_bytes)}", ""),
+        ("threads", str(findings.threads), ""),
     ]
     for name, (_, purpose) in EXTRAS.items():
         state = f"missing; for {purpose}: {extras[name]}" if name in extras else "installed"
@@ -107,9 +132,9 @@ def _show(findings: dict[str, Any]) -> None:
     for name, value, style in lines:
         table.add_row(Text(name, style="bold"), Text(value, style=style, overflow="fold"))
     results().print(table)
-    for trouble in findings["broken"]:
+    for trouble in findings.broken:
         results().print(Text(trouble, style="red"), soft_wrap=True)
-    if not findings["broken"]:
+    if not findings.broken:
         results().print(Text("everything Clickline needs works here", style="green"))
 
 

@@ -20,7 +20,7 @@ from clickline.cli.pages.suite_page import phase_of, show_suite, suite_of
 from clickline.cli.shared import live_page
 from clickline.cli.shared.output import AsJson, print_json, results, say
 from clickline.errors import ClicklineError
-from clickline.train.monitoring.run_health import age_of, complaints_of
+from clickline.train.monitoring.run_health import ENDED, age_of, complaints_of
 
 
 def status(
@@ -42,8 +42,6 @@ def status(
 
     Example: clickline status runs/demo --watch
     """
-    from clickline.train.monitoring.run_status import ENDED
-
     if suite_of(run) is not None:
         show_suite(Path(run or "runs"), watch=watch and not as_json, as_json=as_json)
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from clickline.cli.pages.nested_values import nested_table
 from clickline.cli.shared.output import AsJson, print_json, results, say
 
 app = typer.Typer(help="Look into checkpoints, check them, compare them.", no_args_is_help=True)
@@ -27,10 +27,7 @@ def show(path: Place, as_json: AsJson = False) -> None:
     if as_json:
         print_json(facts)
         return
-    table = Table("fact", "value")
-    for name, value in _flat(facts):
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    results().print(table)
+    results().print(nested_table(facts))
 
 
 @app.command()
@@ -65,16 +62,6 @@ def diff(one: Place, other: Place, as_json: AsJson = False) -> None:
     if as_json:
         print_json(facts)
     else:
-        table = Table("what", "difference")
-        for name, value in _flat(facts):
-            table.add_row(name, str(value))
-        results().print(table)
+        results().print(nested_table(facts, titles=("what", "difference")))
     if not facts["same"]:
         raise typer.Exit(1)
-
-
-def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for name, value in facts.items():
-        rows += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
-    return rows

@@ -48,12 +48,12 @@ def evaluate(
 
     Example: clickline evaluate runs/demo 'logs/today-*.tsv.gz' --by C1
     """
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.train.evaluation.predictions_file import write_predictions
     from clickline.train.evaluation.slices import slices_of
     from clickline.train.session import evaluation_of
 
-    watcher = Silent() if as_json else watcher_for(errors())
+    watcher = LogOnly() if as_json else watcher_for(errors())
     found = evaluation_of(checkpoint=checkpoint, paths=data, watcher=watcher)
     group = found.schema.group if out is not None else None
     named = [name for name in (by, group) if name is not None]

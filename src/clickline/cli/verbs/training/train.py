@@ -47,7 +47,7 @@ def train(
     from clickline.launch.training_run import train_job
     from clickline.processes.child import launched
     from clickline.processes.logs import set_up
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.train.evaluation.metric_lines import figures_line
     from clickline.train.preflight import check_draft
     from clickline.train.run_files.own_code import use_own_code
@@ -62,7 +62,7 @@ def train(
         for notice in checked.notices:
             if notice.override or not _left_by_run(job):  # which names every key there is
                 say_note(flags.name_in(notice))
-    watcher = Silent() if as_json or rank_of_ours else watcher_for(errors())
+    watcher = LogOnly() if as_json or rank_of_ours else watcher_for(errors())
     result = train_job(
         draft.loaded.job,
         resume=resume_from or resume,

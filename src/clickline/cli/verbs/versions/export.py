@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from clickline.cli.shared.output import AsJson, errors, print_json, say
-from clickline.cli.verbs.versions.publish import StoragePairs, options_of
+from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 _VERSION_DIRECTORY = re.compile(r"(.+)/v(\d{10})/?")
 
@@ -55,7 +55,7 @@ def export(
 
     from clickline.compat.cube.cube_export import export_version
     from clickline.errors import VersionError
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.versions.donefile import serving
     from clickline.versions.store import open_store
 
@@ -67,7 +67,7 @@ def export(
     version = number or serving(store)
     if version is None:
         raise VersionError(f"{store.url}: no version has been published there")
-    watcher = Silent() if as_json else watcher_for(errors())
+    watcher = LogOnly() if as_json else watcher_for(errors())
     watcher.begin(f"exporting version {version}")
     try:
         products = export_version(

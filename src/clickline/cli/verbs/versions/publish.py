@@ -7,13 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from clickline.cli.shared.output import AsJson, errors, print_json, say
-
-StoragePairs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage", metavar="KEY=VALUE", help="An option of fsspec for the store; secrets as ${env:NAME}. Repeatable."
-    ),
-]
+from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 
 def publish(
@@ -46,7 +40,7 @@ def publish(
     """
     from pathlib import Path
 
-    from clickline.progress import Silent, watcher_for
+    from clickline.progress import LogOnly, watcher_for
     from clickline.publish.publisher import Settings
     from clickline.publish.publisher import publish as make
     from clickline.versions.maintenance import summary
@@ -63,7 +57,7 @@ def publish(
             sample_rows=sample_rows,
             max_auc_drop=max_auc_drop,
         ),
-        watcher=Silent() if as_json else watcher_for(errors()),
+        watcher=LogOnly() if as_json else watcher_for(errors()),
     )
     if as_json:
         print_json({"store": to, **summary(manifest)})
@@ -83,24 +77,3 @@ def publish(
 def _named(files: list[str], *, most: int = 3) -> str:
     """A list of files, shortened."""
     return ", ".join(files[:most]) + (f" and {len(files) - most} more" if len(files) > most else "")
-
-
-def options_of(pairs: list[str] | None) -> dict[str, str]:
-    """KEY=VALUE as options of fsspec."""
-    from pydantic_core import PydanticCustomError
-
-    from clickline.config.secrets import check_concealed
-
-    found = {}
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--storage")
-        found[key] = value
-    try:
-        return check_concealed(found)
-    except PydanticCustomError:
-        raise typer.BadParameter(
-            "everybody on this machine can read arguments; write a secret as ${env:NAME} and set NAME",
-            param_hint="--storage",
-        ) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from clickline.cli.shared.output import AsJson, print_json, say
-from clickline.cli.verbs.versions.publish import StoragePairs, options_of
+from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 
 def rollback(

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from clickline.cli.pages.nested_values import nested_table
 from clickline.cli.shared.output import AsJson, print_json, results, say
-from clickline.cli.verbs.versions.publish import StoragePairs, options_of
+from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 app = typer.Typer(help="Look at published versions, check them, compare them.", no_args_is_help=True)
 Place = Annotated[str, typer.Argument(metavar="STORE", help="A directory or a URL.", show_default=False)]
@@ -61,7 +62,6 @@ def show(store: Place, version: MaybeNumber = None, storage: StoragePairs = None
 
     Example: clickline versions show versions/demo 12
     """
-    from clickline.cli.verbs.training.checkpoint import _flat
     from clickline.versions.maintenance import show as read
     from clickline.versions.store import open_store
 
@@ -70,10 +70,7 @@ def show(store: Place, version: MaybeNumber = None, storage: StoragePairs = None
     if as_json:
         print_json(facts)
         return
-    table = Table("fact", "value")
-    for name, value in _flat({key: value for key, value in facts.items() if key not in ("job", "schema")}):
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    results().print(table)
+    results().print(nested_table({key: value for key, value in facts.items() if key not in ("job", "schema")}))
 
 
 @app.command()

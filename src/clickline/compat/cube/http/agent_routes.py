@@ -33,7 +33,8 @@ from clickline.cube.messages import (
     SwitchCommand,
 )
 from clickline.errors import ClicklineError
-from clickline.net.web_server import FAILED, OK, Guard, envelope, json_object, unauthorised, wrong_path
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import FAILED, OK, envelope, json_object, unauthorised, wrong_path
 
 VERSION = "3.0.0.1"
 """Version of the interface: what Cube's agent reports."""
@@ -42,14 +43,14 @@ INVALID = "Work is invalid"
 BUSY = "Another work with same key is doing."
 
 
-def agent_routes(agent: Agent, guard: Guard) -> list[BaseRoute]:
+def agent_routes(agent: Agent, guard: BearerToken) -> list[BaseRoute]:
     """Routes for `AgentProcess`. The last one answers every path that is not known, so they come last."""
 
     async def status(_: Request) -> Response:
         return JSONResponse({"status": "RUNNING", "version": VERSION})
 
     async def command(request: Request) -> Response:
-        if not guard.admits(request):
+        if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             asked = await json_object(request, trusted=True)

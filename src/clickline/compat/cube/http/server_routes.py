@@ -18,7 +18,8 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.compat.cube.http.seek import seek
 from clickline.compat.cube.http.server_control import STATUS, CubeControl
-from clickline.net.web_server import BODY_LIMIT, Guard, decimal, json_object, unauthorised
+from clickline.net.tokens import BearerToken
+from clickline.net.web_server import BODY_LIMIT, decimal, json_object, unauthorised
 
 if TYPE_CHECKING:
     from clickline.cube.server.cube_process import CubeProcess
@@ -27,7 +28,7 @@ _STATUS_BODY = 1024
 """Bytes of a command without the token: enough to ask for the status."""
 
 
-def server_routes(process: CubeProcess, guard: Guard) -> list[BaseRoute]:
+def server_routes(process: CubeProcess, guard: BearerToken) -> list[BaseRoute]:
     """Routes for `CubeProcess`."""
     control = CubeControl(process)
 
@@ -40,7 +41,7 @@ def server_routes(process: CubeProcess, guard: Guard) -> list[BaseRoute]:
         return JSONResponse(answer)
 
     async def command(request: Request) -> Response:
-        admitted = guard.admits(request)
+        admitted = guard.admits(request.headers.get("authorization", ""))
         if not admitted and _announced(request) > _STATUS_BODY:
             return unauthorised()
         try:

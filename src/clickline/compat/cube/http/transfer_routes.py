@@ -19,11 +19,11 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.compat.cube.http.transfer_views import TransferViews
 from clickline.cube.transfer.transfer import Transfer
+from clickline.net.tokens import BearerToken
 from clickline.net.web_server import (
     FAILED,
     OK,
     WRONG_REQUEST,
-    Guard,
     decimal,
     envelope,
     json_object,
@@ -50,7 +50,7 @@ _ALL_METAS = 16 << 20
 class CubeTransferApi:
     """Handlers of Cube's routes."""
 
-    def __init__(self, transfer: Transfer, guard: Guard, *, wget_port: int = 0) -> None:
+    def __init__(self, transfer: Transfer, guard: BearerToken, *, wget_port: int = 0) -> None:
         self._transfer, self._guard = transfer, guard
         self._views = TransferViews(transfer, wget_port=wget_port)
 
@@ -91,7 +91,7 @@ class CubeTransferApi:
         return envelope(FAILED, "no such meta info") if meta is None else envelope(OK, "query ok", meta)
 
     async def _register(self, request: Request) -> Response:
-        if not self._guard.admits(request):
+        if not self._guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             key, meta = _registration(await json_object(request, trusted=True))
@@ -107,7 +107,7 @@ class CubeTransferApi:
         return wrong_path(request, API)
 
 
-def transfer_routes(transfer: Transfer, guard: Guard, *, wget_port: int = 0) -> list[BaseRoute]:
+def transfer_routes(transfer: Transfer, guard: BearerToken, *, wget_port: int = 0) -> list[BaseRoute]:
     """Routes for `TransferProcess`; `wget_port` is only reported."""
     return CubeTransferApi(transfer, guard, wget_port=wget_port).routes()
 

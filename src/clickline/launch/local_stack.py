@@ -1,0 +1,304 @@
+"""`clickline.up`: from a job to predictions on this machine, and everything that serves them.
+
+    data → training → a version → file server, transfer, cube → predictor → its predictions, measured
+
+The stages before the suite are in `stack_stages`, the processes in `suite`. Progress is reported by events
+(`stack_events`); nothing here prints.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from clickline.client.raw_rows import Instance, first_rows, raw_rows
+from clickline.config import Job
+from clickline.data.schema import Schema
+from clickline.launch import stack_stages
+from clickline.launch.served_evaluation import ServedEvaluation, ServedMetrics
+from clickline.launch.stack_events import (
+    DeliveryProblem,
+    DeliveryProgress,
+    Emit,
+    EventWatcher,
+    NoTestData,
+    ProcessStarted,
+    Stage,
+    StageEnded,
+    StageStarted,
+    VersionSwitched,
+)
+from clickline.launch.stack_stages import FinishedRun
+from clickline.launch.suite import MODEL, PORT, WORKERS, Suite
+from clickline.launch.suite_record import ComponentRecord
+from clickline.launch.suite_state import claimed, supervisor_record, write_suite
+from clickline.processes.heartbeat_monitor import STALL_AFTER
+from clickline.processes.process_events import ProcessChange, ProcessEvent
+from clickline.progress import LogOnly
+from clickline.serve.serve_settings import read_suite_config
+from clickline.versions.manifest import Manifest
+from clickline.versions.store import open_store
+
+DEMO_ROWS = 250_000
+_SAMPLES = 5
+_POLL_EVERY = 0.05
+_VERSION_EVERY = 1.0
+"""Seconds between looks at which version is in service, while the stack is waited for."""
+
+
+@dataclass(frozen=True)
+class SamplePrediction:
+    """A row of the data, and what was predicted for it."""
+
+    features: Instance
+    label: float
+    probability: float
+    version: int
+
+
+@dataclass(frozen=True)
+class StackReport:
+    """What a stack came to: the run, the version, where everything is, how good its predictions are."""
+
+    state: str
+    best_auc: float | None
+    """The best that any model could reach, if the data is the demo's."""
+    training: Literal["trained", "resumed", "kept"]
+    run: str
+    checkpoint: str
+    rows: int
+    seconds: float
+    test: dict[str, float]
+    store: str
+    version: int
+    kind: str
+    trained_auc: float | None
+    """On test data, measured by the trainer of the model that is served."""
+    first_prediction_seconds: float
+    samples: list[SamplePrediction]
+    http: str
+    model: str
+    files: str
+    transfer: str
+    token_file: str
+    components: list[ComponentRecord]
+    served: ServedMetrics | None
+    """On test data, through the predictor; None if the job has none."""
+
+
+class LocalStack:
+    """Everything that `up` has started. A context manager: nothing is left running afterwards.
+
+    Use it from the thread that called `up`, and call `poll` now and then, or `wait`: a process that dies is started
+    again by that.
+    """
+
+    def __init__(self, suite: Suite, report: StackReport, *, emit: Emit, exits: ExitStack) -> None:
+        self.suite, self.report = suite, report
+        self._emit, self._exits = emit, exits
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop all processes and let go of the state directory. May be called again."""
+        self._exits.close()
+
+    def poll(self) -> None:
+        """Look after all processes once. Raises PeerError when things cannot go on."""
+        self.suite.poll()
+
+    def wait(self) -> None:
+        """Look after the processes until KeyboardInterrupt, and report each version that comes into service."""
+        serving = self.suite.cube.serving()
+        # Asked in a thread of its own: transfer may hang, and it is this thread that must notice.
+        with ThreadPoolExecutor(1, thread_name_prefix="version") as threads:
+            asked_at, answer = time.monotonic(), threads.submit(self.suite.cube.serving)
+            while True:
+                self.poll()
+                if answer.done() and time.monotonic() - asked_at > _VERSION_EVERY:
+                    now = answer.result()
+                    if now and now != serving:
+                        self._emit(VersionSwitched(now, serving))
+                        serving = now
+                    asked_at, answer = time.monotonic(), threads.submit(self.suite.cube.serving)
+                time.sleep(_POLL_EVERY)
+
+
+def up(
+    job: str | Path | Job | None = None,
+    *,
+    state: str | Path = "runs",
+    overrides: Sequence[str] = (),
+    rows: int = DEMO_ROWS,
+    port: int = PORT,
+    workers: int = WORKERS,
+    stall_after: float = STALL_AFTER,
+    serve: str | Path | None = None,
+    fresh: bool = False,
+    on_event: Emit | None = None,
+) -> LocalStack:
+    """Train, publish, deliver and serve on this machine; returns when it serves and its predictions were measured.
+
+        with clickline.up("job.yaml") as stack:
+            print(stack.report.http, stack.report.served)
+            stack.wait()
+
+    `job` is a job file, a Job, or None for demo data of so many `rows`. `overrides` are KEY=VALUE, as for --set. `port`
+    is the predictor's, if it is free. `serve` is a serve.yaml for the predictor, to which the stack's own model is
+    added. Called again, it goes on from what the state directory holds; `fresh` throws that away.
+
+    `on_event` is called with a `StackEvent` for everything worth seeing. Call `up` from a thread that lives as long as
+    the stack.
+    """
+    began, started, place = time.monotonic(), time.time(), Path(state)
+    emit: Emit = on_event or (lambda _: None)
+    watcher = LogOnly() if on_event is None else EventWatcher(on_event)
+    config = None if serve is None else Path(serve)
+    with ExitStack() as exits:
+        exits.enter_context(claimed(place))
+
+        @contextmanager
+        def stage(which: Stage) -> Iterator[None]:
+            # Until the suite writes it itself, suite.json says what goes on to those who ask, or want to stop us.
+            if which in (Stage.DATA, Stage.TRAINING, Stage.PUBLISHING):
+                phase = {"phase": which.value, "http": None, "components": []}
+                write_suite(place, {**supervisor_record(started=started), **phase})
+            with _reported(which, emit):
+                yield
+
+        if config is not None:  # what is wrong with it is said before anything is trained
+            read_suite_config(config, model=MODEL, store=str(place / "versions"), servers=[["unix:/not-started"]])
+        best, settings = None, []
+        if job is None:
+            with stage(Stage.DATA):
+                job, best = stack_stages.demo_data(place, rows, emit=emit)
+            settings = [f"{key}={value}" for key, value in stack_stages.DEMO.items()]
+        resolved = stack_stages.read_stack_job(job, state=place, settings=settings, overrides=overrides, emit=emit)
+        if fresh:
+            stack_stages.discard(place, emit=emit)
+        with stage(Stage.TRAINING):
+            run = stack_stages.train(resolved, fresh=fresh, watcher=watcher, emit=emit)
+        with stage(Stage.PUBLISHING):
+            manifest = stack_stages.publish(run, open_store(place / "versions"), watcher=watcher, emit=emit)
+        suite = Suite(place, port=port, workers=workers, stall_after=stall_after, serve=config)
+        suite.supervisor.on_event = _StartCounter(suite, emit)
+        with stage(Stage.STARTING):
+            exits.enter_context(suite)
+        with stage(Stage.DELIVERING):
+            _deliver(suite, manifest.version, emit)
+        with stage(Stage.FIRST_VERSION):
+            suite.until(lambda: bool(suite.http), what="the predictor's first complete version")
+        report = _measured(suite, resolved, run, manifest, state=state, best=best, began=began, emit=emit)
+        return LocalStack(suite, report, emit=emit, exits=exits.pop_all())
+
+
+@contextmanager
+def _reported(stage: Stage, emit: Emit) -> Iterator[None]:
+    emit(StageStarted(stage))
+    try:
+        yield
+    finally:
+        emit(StageEnded(stage))
+
+
+class _StartCounter:
+    """Counts the processes that a suite starts; other events of its supervisor go on as they are."""
+
+    def __init__(self, suite: Suite, emit: Emit) -> None:
+        self._suite, self._emit, self._started = suite, emit, 0
+
+    def __call__(self, event: ProcessEvent) -> None:
+        if event.change is ProcessChange.JOINED:
+            self._started += 1
+            self._emit(ProcessStarted(event.process, self._started, self._suite.process_count))
+        else:
+            self._emit(event)
+
+
+def _deliver(suite: Suite, version: int, emit: Emit) -> None:
+    """Wait until the cube serves the version."""
+    problems = {""}
+
+    def is_delivered() -> bool:
+        status = suite.cube.status()
+        servers = status.servers or suite.cube.shards * suite.cube.replicas
+        emit(DeliveryProgress(version, servers, status.downloaded, status.loaded, status.switched))
+        if status.problem not in problems:  # each is worth one line, not one at every look
+            problems.add(status.problem)
+            emit(DeliveryProblem(status.problem))
+        return status.has_delivered(version)
+
+    suite.until(is_delivered, what=f"the delivery of version {version}", every=0.1)
+
+
+def _measured(
+    suite: Suite,
+    job: Job,
+    run: FinishedRun,
+    manifest: Manifest,
+    *,
+    state: str | Path,
+    best: float | None,
+    began: float,
+    emit: Emit,
+) -> StackReport:
+    """Predict some rows, then all test rows: what comes back is what `up` is about."""
+    data, schema = job.data, Schema.from_dict(manifest.data_schema)
+    with ServedEvaluation(suite, label=next(iter(manifest.data_schema["labels"]))) as evaluation:
+        sample = first_rows(data, schema, data.test or data.valid or data.train, _SAMPLES)
+        predicted = evaluation.predict(sample.instances)
+        first_prediction = round(time.monotonic() - began, 2)
+        served = None
+        if data.test:
+            total = run.test.get("rows")
+            with _reported(Stage.MEASURING, emit):
+                parts = raw_rows(data, schema, data.test)
+                served = evaluation.measure(parts, total=int(total) if total else None, on_progress=emit)
+        else:
+            emit(NoTestData())
+    record = suite.record()
+    return StackReport(
+        state=str(state),
+        best_auc=best,
+        training=run.how,
+        run=str(run.directory),
+        checkpoint=str(run.checkpoint),
+        rows=run.rows,
+        seconds=run.seconds,
+        test=run.test,
+        store=str(Path(state) / "versions"),
+        version=manifest.version,
+        kind=manifest.kind,
+        trained_auc=_trained_auc(manifest),
+        first_prediction_seconds=first_prediction,
+        samples=[
+            SamplePrediction(features, float(label), probability, predicted.version)
+            for features, label, probability in zip(
+                sample.instances, sample.labels[:, 0], predicted.probabilities, strict=True
+            )
+        ],
+        http=suite.http,
+        model=suite.model,
+        files=suite.files,
+        transfer=suite.cube.url,
+        token_file=record["token_file"],
+        components=record["components"],
+        served=served,
+    )
+
+
+def _trained_auc(manifest: Manifest) -> float | None:
+    area = manifest.training.get("figures", {}).get("test", {}).get("auc")
+    return None if area is None else float(area)

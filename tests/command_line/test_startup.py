@@ -1,0 +1,76 @@
+"""Verbs that compute nothing do not wait for PyTorch. How long they take is measured by benchmarks/startup.py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECK = """
+import sys
+heavy = sys.argv[1].split(",")
+sys.argv = ["clickline", *sys.argv[2:]]
+from clickline.cli import main
+code = 0
+try:
+    main()
+except SystemExit as end:
+    code = end.code
+print("loaded:", *(name for name in heavy if name in sys.modules), "code:", code, file=sys.stderr)
+"""
+HEAVY = "torch,onnx,onnxruntime,pyarrow,grpc,uvicorn"
+
+
+def loaded_by(directory: Path, *arguments: str, heavy: str) -> tuple[list[str], str]:
+    """Which of the heavy packages a verb has loaded, and its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, heavy, *arguments], cwd=directory, capture_output=True, text=True, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("loaded:"), done.stderr
+    names, code = last.removeprefix("loaded:").split("code:")
+    return names.split(), code.strip()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    run = tmp_path / "runs" / "demo"
+    (run / "logs").mkdir(parents=True)
+    (run / "logs" / "trainer.0.log").write_text("2026-01-01T00:00:00Z INFO trainer.0 began\n")
+    (run / "status.json").write_text(json.dumps({"job": "demo", "phase": "finished", "time": 0}))
+    (tmp_path / "versions").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["train", "--help"],
+        ["status", "runs/demo"],
+        ["status", "runs/demo", "--json"],
+        ["logs", "--run", "runs/demo"],
+        ["down", "runs"],
+        ["versions", "list", "versions"],
+    ],
+    ids=" ".join,
+)
+def test_a_verb_that_computes_nothing_loads_nothing_heavy(place: Path, arguments: list[str]) -> None:
+    assert loaded_by(place, *arguments, heavy=f"{HEAVY},numpy") == ([], "0")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["runs", "runs"], ["explain", "job.yaml"], ["data", "--help"], ["doctor", "--help"]], ids=" ".join
+)
+def test_a_verb_that_reads_jobs_does_not_load_pytorch(place: Path, arguments: list[str]) -> None:
+    (place / "job.yaml").write_text("name: demo\nmodel: {name: deepfm}\n")
+    assert loaded_by(place, *arguments, heavy="torch,onnx,onnxruntime,grpc") == ([], "0")
+
+
+def test_validate_builds_the_model_without_pytorchs_compiler(place: Path) -> None:
+    (place / "job.yaml").write_text("name: demo\nmodel: {name: deepfm}\ndata: {format: criteo}\n")
+    assert loaded_by(place, "validate", "job.yaml", heavy="torch._dynamo,onnx,onnxruntime,grpc") == ([], "0")
