@@ -18,10 +18,7 @@ from processes import run
 
 WELL: dict[str, tuple[int, Any]] = {
     "/fileserver/health": (200, {"status": "ok"}),
-    "/transfer/dict/info": (
-        200,
-        {"data": {"current_version_info": [{"version": "7"}], "wait_version_info": {}, "problem": ""}},
-    ),
+    "/transfer/status": (200, {"version": 7, "rollout": None, "problem": "", "held": 0, "instances": []}),
     "/agent/agent/status": (200, {"status": "RUNNING"}),
     "/cube/health": (200, {"status": "ok", "version": 7}),
     "/predictor/status": (200, {"models": {"ctr": {"version": 7}}}),
@@ -111,8 +108,8 @@ def test_a_suite_that_is_well(tmp_path: Path, parts: Parts) -> None:
         ("/fileserver/health", (500, {}), "fileserver.0: answers 500"),
         ("/agent/agent/status", (200, "RUNNING"), "agent.0: answers RUNNING"),
         (
-            "/transfer/dict/info",
-            (200, {"data": {"current_version_info": [{"version": 7}], "problem": "version 8 is damaged"}}),
+            "/transfer/status",
+            (200, {"version": 7, "rollout": None, "problem": "version 8 is damaged"}),
             "transfer: version 8 is damaged",
         ),
     ],
@@ -151,10 +148,7 @@ def test_one_that_dies_again_and_again_is_complained_about(
 
 
 def test_who_is_behind_while_a_version_is_on_its_way_is_well(tmp_path: Path, parts: Parts) -> None:
-    parts.answers["/transfer/dict/info"] = (
-        200,
-        {"data": {"current_version_info": [{"version": 6}], "wait_version_info": {"version": 7}}},
-    )
+    parts.answers["/transfer/status"] = (200, {"version": 6, "rollout": {"version": 7}})
     with claimed(tmp_path):
         write(tmp_path, parts)
         found = examine(tmp_path)

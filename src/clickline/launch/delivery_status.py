@@ -1,7 +1,4 @@
-"""How far transfer is with a version, read from its page /dict/info.
-
-That page has the shape, and the misspelt keys, of Cube's transfer. It is read here and nowhere else.
-"""
+"""How far transfer is with a version, read from its `GET /status` (`cube.transfer.transfer_status` has the shape)."""
 
 from __future__ import annotations
 
@@ -27,19 +24,18 @@ class DeliveryStatus:
     switched: int = 0
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> DeliveryStatus:
-        """From the JSON of /dict/info. Raises ValueError or TypeError if a number is not one."""
-        current = info.get("current_version_info") or [{"version": 0}]
-        rolling = info.get("wait_version_info") or {}
+    def of(cls, page: Mapping[str, Any]) -> DeliveryStatus:
+        """From the JSON of /status. Raises ValueError or TypeError if a number is not one."""
+        rollout = page.get("rollout") or {}
         return cls(
-            serving=int(current[0]["version"]),
-            rolling=int(rolling.get("version") or 0),
-            held=int(info.get("held") or 0),
-            problem=str(info.get("problem") or ""),
-            servers=int(info.get("inst_num") or 0),
-            downloaded=int(info.get("download_inst") or 0),
-            loaded=int(info.get("reload_insts") or 0),
-            switched=int(info.get("enable_insts") or 0),
+            serving=int(page.get("version") or 0),
+            rolling=int(rollout.get("version") or 0),
+            held=int(page.get("held") or 0),
+            problem=str(page.get("problem") or ""),
+            servers=len(page.get("instances") or ()),
+            downloaded=int(rollout.get("downloaded") or 0),
+            loaded=int(rollout.get("loaded") or 0),
+            switched=int(rollout.get("switched") or 0),
         )
 
     def has_delivered(self, version: int) -> bool:

@@ -106,17 +106,22 @@ class LocalCube(ProcessGroup):
             time.sleep(every)
 
     def info(self) -> Mapping[str, Any]:
-        """Transfer's page /dict/info; empty if it cannot be reached."""
-        try:
-            with httpx.Client(trust_env=False, timeout=5.0) as client:
-                page: Mapping[str, Any] = client.get(f"{self.url}/dict/info").json()["data"]
-        except (httpx.HTTPError, PeerError, ValueError):
-            return {}
+        """Transfer's page /dict/info, in Cube's shape; empty if it cannot be reached."""
+        page: Mapping[str, Any] = self._page("/dict/info").get("data", {})
         return page
 
     def status(self) -> DeliveryStatus:
         """What is in service and what is under way; nothing of both if transfer cannot be reached."""
-        return DeliveryStatus.of(self.info())
+        return DeliveryStatus.of(self._page("/status"))
+
+    def _page(self, path: str) -> Mapping[str, Any]:
+        """A page of transfer; empty if it cannot be reached."""
+        try:
+            with httpx.Client(trust_env=False, timeout=5.0) as client:
+                page = client.get(f"{self.url}{path}").json()
+        except (httpx.HTTPError, PeerError, ValueError):
+            return {}
+        return page if isinstance(page, dict) else {}
 
     def serving(self) -> int:
         """The version whose rollout was finished last; 0: none."""

@@ -21,7 +21,7 @@ from clickline.launch.suite_state import is_up, read_suite
 
 _PATHS = {
     "fileserver": "/health",
-    "transfer": "/dict/info",
+    "transfer": "/status",
     "agent": "/agent/status",
     "cube": "/health",
     "predictor": "/status",
@@ -114,11 +114,9 @@ def _ask(component: ComponentRecord) -> _Answer:
         return _Answer("not ready: no complete version", body)
     if response.status_code >= 400:
         return _Answer(str(body.get("status") or body.get("error") or f"answers {response.status_code}"), body)
-    # Transfer's answers have an envelope.
-    content = body.get("data", body) if role == "transfer" else body
     if deaths >= _CRASH_LOOP:
-        return _Answer(f"answers, but has died {deaths} times lately; the last time: {reason}", content)
-    return _Answer(WELL, content)
+        return _Answer(f"answers, but has died {deaths} times lately; the last time: {reason}", body)
+    return _Answer(WELL, body)
 
 
 def _version(role: str, body: Mapping[str, Any]) -> int | None:
