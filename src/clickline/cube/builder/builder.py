@@ -10,14 +10,13 @@ cores.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +38,12 @@ from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
 from clickline.files.json_state import write_state
 from clickline.files.leftovers import remove_leftover
+from clickline.files.locks import locked
 
 log = logging.getLogger("clickline.cube")
 _BUILDING = ".building-"
-_BLOCK = 1 << 20
+_LOCK = ".lock"
+"""Builders of one directory go one after the other; the kernel releases the lock of a dead one."""
 
 
 @dataclass(frozen=True)
@@ -94,26 +95,26 @@ def build(
     """
     final = out / build_name(rows.base, rows.version)
     out.mkdir(parents=True, exist_ok=True)
-    with _alone(out):
+    with locked(out / _LOCK):
         remove_unfinished(out)
         found = find_build(out, rows.base, rows.version)
         if found is not None and not again and _is_of(found, rows, name=name, shards=shards):
             return found
-        aside = out / f"{_BUILDING}{final.name}"
-        aside.mkdir()
+        staging = out / f"{_BUILDING}{final.name}"
+        staging.mkdir()
         try:
-            record = _make(rows, aside, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
+            record = _make(rows, staging, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
             if listener is not None:
                 listener.written(out, record)
             reach("builder.before-rename")
             if final.exists():  # a build of another input or number of shards, or a damaged one
                 shutil.rmtree(final)
-            aside.rename(final)
+            staging.rename(final)
             sync_directory(out)
         except (RuntimeError, OSError) as error:  # mostly a full disk: faults of the input are VersionErrors
             raise VersionError(f"{final}: cannot be built: {error}") from error
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
         reach("builder.built")
     return Build(final, record)
 
@@ -130,7 +131,7 @@ def _is_of(found: Build, rows: VersionInput, *, name: str, shards: int) -> bool:
     return (record.digest, record.name, record.shards) == (rows.digest, name, shards)
 
 
-def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: int) -> BuildRecord:
+def _make(rows: VersionInput, staging: Path, *, name: str, shards: int, threads: int) -> BuildRecord:
     began = time.perf_counter()
     with ThreadPoolExecutor(threads, thread_name_prefix="clickline-build") as pool:
         opened = {
@@ -140,13 +141,10 @@ def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: i
         reach("builder.checked")
         # One job for each table and shard: they differ in size, and small ones fill the gaps.
         jobs = [(table, shard) for shard in range(shards) for table in opened]
-        cut = dict(
-            zip(
-                jobs, pool.map(lambda job: _cut(opened[job[0]], rows, aside, job[0], job[1], shards), jobs), strict=True
-            )
-        )
+        tables = pool.map(lambda job: _cut(opened[job[0]], rows, staging, job[0], job[1], shards), jobs)
+        cut = dict(zip(jobs, tables, strict=True))
         reach("builder.cut")
-        parts = list(pool.map(lambda shard: _pack(rows, aside, name, shard, shards, cut), range(shards)))
+        parts = list(pool.map(lambda shard: _pack(rows, staging, name, shard, shards, cut), range(shards)))
         reach("builder.packed")
     record = BuildRecord(
         name=name,
@@ -160,7 +158,7 @@ def _make(rows: VersionInput, aside: Path, *, name: str, shards: int, threads: i
         seconds=round(time.perf_counter() - began, 4),
         time=time.time(),
     )
-    write_state(aside / BUILD, msgspec.to_builtins(record))
+    write_state(staging / BUILD, msgspec.to_builtins(record))
     return record
 
 
@@ -186,10 +184,10 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
 
 
 def _cut(
-    layers: Sequence[_native.Dictionary], rows: VersionInput, aside: Path, table: str, shard: int, shards: int
+    layers: Sequence[_native.Dictionary], rows: VersionInput, staging: Path, table: str, shard: int, shards: int
 ) -> _CutTable:
     """Write a shard's keys of one table to a dictionary of their own."""
-    path = aside / f"part{shard}.{table}.dict"
+    path = staging / f"part{shard}.{table}.dict"
     first, last = owned_buckets(shard, shards)
     merged = _native.merge_dictionaries(
         str(path), list(layers), first_bucket=first, last_bucket=last, keep_deleted=rows.kind == "delta"
@@ -207,7 +205,7 @@ def _cut(
 
 
 def _pack(
-    rows: VersionInput, aside: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], _CutTable]
+    rows: VersionInput, staging: Path, name: str, shard: int, shards: int, cut: dict[tuple[str, int], _CutTable]
 ) -> BuiltFile:
     """Write a shard's tar, and remove the dictionaries that it is made of."""
     mine = {table: one for (table, owner), one in cut.items() if owner == shard}
@@ -222,10 +220,10 @@ def _pack(
         shards=shards,
         tables=tables,
     )
-    tar = aside / part_name(name, shard)
+    tar = staging / part_name(name, shard)
     made = write_tar(tar, header, {table: one.path for table, one in mine.items()})
     # Agents that get no SHA-256 with their command read the MD5 beside the file.
-    write_synced(aside / f"{tar.name}.md5", f"{made.md5}  {tar.name}\n".encode())
+    write_synced(staging / f"{tar.name}.md5", f"{made.md5}  {tar.name}\n".encode())
     for one in mine.values():
         one.path.unlink()
     total = sum(table.count for table in tables.values())
@@ -235,13 +233,5 @@ def _pack(
 def clean(out: Path) -> None:
     """Remove what dead builders left, unless another one is building there, which does so itself."""
     if out.is_dir():
-        with suppress(BlockingIOError), _alone(out, wait=False):
+        with suppress(BlockingIOError), locked(out / _LOCK, wait=False):
             remove_unfinished(out)
-
-
-@contextmanager
-def _alone(out: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a directory of builds; the kernel releases that of a dead builder."""
-    with (out / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield

@@ -103,15 +103,18 @@ class Builds:
         return True
 
     def prepare(self, link: ChainLink) -> Build:
-        """A sound build of this link: the one that is there, if every byte is right, else one made now."""
-        found = find_build(self._plan.output, link.base, link.version)
+        """A sound build of this link: the existing one, if every byte is right, otherwise one made now."""
+        existing = find_build(self._plan.output, link.base, link.version)
         damaged = False
-        if found is not None and (found.record.digest, found.record.shards) == (link.digest, self._plan.shards):
+        if existing is not None and (existing.record.digest, existing.record.shards) == (
+            link.digest,
+            self._plan.shards,
+        ):
             # Verified once since the start and not replaced since: its bytes need not be read again.
-            damaged = not self.is_ready(link) and not is_sound(found)
+            damaged = not self.is_ready(link) and not is_sound(existing)
             if not damaged:
-                return self._offered(found)
-            log.warning("%s: damaged since it was built; it is built again", found.path)
+                return self._offered(existing)
+            log.warning("%s: damaged since it was built; it is built again", existing.path)
         log.info("version %d: building from %s", link.version, link.input)
         rows = self._source.rows(link, scratch=self._incoming)
         reach("transfer.fetched")
@@ -129,7 +132,7 @@ class Builds:
 
     def chain_files(self, chain: list[ChainLink]) -> tuple[ChainFile, ...]:
         """What agents fetch for a chain; empty while one of its builds cannot be offered."""
-        found = []
+        files = []
         for link in chain:
             made = find_build(self._plan.output, link.base, link.version)
             if made is None or not self.is_ready(link):
@@ -137,8 +140,8 @@ class Builds:
             shards = range(self._plan.shards)
             sources = tuple(self._url(made.source(shard)) for shard in shards)
             hashes = tuple(made.file(shard).sha256 for shard in shards)
-            found.append(ChainFile(link.version, link.base, sources, hashes))
-        return tuple(found)
+            files.append(ChainFile(link.version, link.base, sources, hashes))
+        return tuple(files)
 
     def tidy(self, kept_versions: list[Deployment]) -> None:
         """Remove the builds that none of these versions needs, and what was never finished."""
@@ -157,11 +160,11 @@ class Builds:
         """Where row files of a store elsewhere are copied to."""
         return self._plan.scratch / "incoming"
 
-    def _offered(self, found: Build) -> Build:
-        identity = self._identity(found.path.name)
+    def _offered(self, build: Build) -> Build:
+        identity = self._identity(build.path.name)
         if identity is not None:
-            self._sound[found.path.name] = identity
-        return found
+            self._sound[build.path.name] = identity
+        return build
 
     def _identity(self, name: str) -> tuple[int, int] | None:
         try:

@@ -96,10 +96,9 @@ class Transfer:
         began = time.perf_counter()
         with self._changed:
             ledger = self.ledger
-            # What is being rolled out is given up, and what is left is held: it must not be rolled out again at once.
             target = rollback_target(ledger, self.instances, version, keep=self.plan.keep)
             left = ledger.rolling or ledger.current
-            if ledger.rolling is not None:
+            if ledger.rolling is not None:  # it is given up
                 ledger.end(ledger.rolling)
                 ledger.rolling = None
             # The source still names the version that the first rollback left. A second rollback does not change that,
@@ -171,10 +170,10 @@ class Transfer:
         """
         with self._changed:
             offered = [one for one in (self.ledger.rolling, self.ledger.current) if one is not None]
-        for step in dict.fromkeys(step for one in offered for step in one.chain):
-            if self._stopping or not self.builds.is_due(step):
+        for link in dict.fromkeys(link for deployment in offered for link in deployment.chain):
+            if self._stopping or not self.builds.is_due(link):
                 continue
-            is_ready = self.builds.prepare_again(step)
+            is_ready = self.builds.prepare_again(link)
             with self._changed:
                 self._set_desired()
                 for reconciler in self.reconcilers if is_ready else ():
