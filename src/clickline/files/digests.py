@@ -1,4 +1,4 @@
-"""SHA-256 of files, and checks inside small JSON objects that nothing else covers.
+"""SHA-256 of files, and a checksum inside small JSON objects that no manifest covers.
 
 Files are hashed in one way in the whole project (docs/decisions/0012-one-sha256-for-files.md).
 

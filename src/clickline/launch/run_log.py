@@ -1,4 +1,4 @@
-"""The log of a run that nobody else keeps one for: one process on a terminal, or a rank that torchrun has started.
+"""The log of a run that no launcher keeps one for: one process on a terminal, or a rank that torchrun has started.
 
 It has the lines that a person sees, and the program's own warnings, in the form and at the place of every process's
 log: RUN/logs/trainer.0.log, where `clickline logs` finds it.
@@ -28,7 +28,7 @@ def run_log(directory: Path, *, rank: int, watcher: Watcher | None) -> Iterator[
     Nothing is written before the run has something to tell: who is refused the directory leaves it as it is.
     """
     handler = LogFile(directory / "logs" / f"trainer.{rank}.log", "trainer", rank)
-    # The last resort prints warnings where nobody has set up logging. It is not asked once there is a handler, which
+    # The last resort prints warnings where logging was not set up. It is not used once there is a handler, which
     # must not make warnings vanish from the terminal.
     printed = None if log.hasHandlers() else logging.lastResort
     handlers = [handler] if printed is None else [handler, printed]

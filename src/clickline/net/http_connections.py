@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections that cannot be held for nothing: deadlines for silence, and limits for whoever is silent.
+"""HTTP/1.1 connections with a deadline in every state, and limits on how many may be silent.
 
 uvicorn's h11 protocol times a connection between two requests only. Here every state has an end:
 
@@ -8,10 +8,10 @@ uvicorn's h11 protocol times a connection between two requests only. Here every 
 - What is left of a body when its answer is sent is thrown away for `rest_seconds` and `rest_bytes`, then it is cut off.
 - A client that does not read what it is sent is cut off after `write_seconds`; to count as reading it must take
   `write_bytes` in that time.
-- A body that the application reads is the application's own affair: it knows how long it may take.
+- How long a body may take is decided by the application that reads it.
 
 Connections that have sent no complete head have a small limit of their own, and so have those between two requests.
-When there are more, the oldest of the host that has most of them is closed: whoever is silent makes room for others.
+When there are more, the oldest of the host that has most of them is closed to make room.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HttpLimits:
         return min(self.head_seconds, self.rest_seconds, self.write_seconds) / _LOOKS
 
 
-class _Silent:
+class _SilentConnections:
     """Connections that wait for a head, by host, the oldest first."""
 
     def __init__(self, most: int) -> None:
@@ -86,12 +86,12 @@ class Connections:
     """What the connections of one server share."""
 
     limits: HttpLimits
-    headless: _Silent = field(init=False)
-    idle: _Silent = field(init=False)
+    headless: _SilentConnections = field(init=False)
+    idle: _SilentConnections = field(init=False)
     by_host: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.headless, self.idle = _Silent(self.limits.headless), _Silent(self.limits.idle)
+        self.headless, self.idle = _SilentConnections(self.limits.headless), _SilentConnections(self.limits.idle)
 
     def protocol(self, **arguments: Any) -> HttpConnection:
         """For uvicorn, which makes one for each connection."""
@@ -198,7 +198,7 @@ def _host(address: str) -> str:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets uvicorn say a thing about requests once a minute; errors of ours always. Strangers write no log full."""
+    """Lets uvicorn log a warning about requests once a minute, so that strangers cannot fill the log."""
 
     def __init__(self) -> None:
         super().__init__()

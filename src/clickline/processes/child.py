@@ -40,7 +40,7 @@ def live_no_longer_than_parent() -> bool:
 
 
 def launched() -> bool:
-    """Whether `live_no_longer_than_parent` found a launcher: the job is then resolved, and older flags are in it."""
+    """Whether `live_no_longer_than_parent` found a launcher: the job is then resolved, flags included."""
     return _launched
 
 

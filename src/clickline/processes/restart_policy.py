@@ -27,7 +27,7 @@ class RestartPolicy:
 
 
 SERVING = RestartPolicy(restarts=None, window=60.0, well_after=30.0, longest_pause=2.0)
-"""Of what serves: it is started again for ever, and soon, for its absence hurts somebody."""
+"""For processes that serve: they are started again for ever, and soon."""
 
 
 class RecentDeaths:

@@ -1,4 +1,4 @@
-"""Processes that stand still, and which of them may be killed now.
+"""Processes that stand still, and which of them may be killed.
 
 A process without replicas is killed as soon as it stands still. One of several replicas is killed only while all the
 others are well, so that the supervisor itself never takes two of them away at once: what looks like standing still may

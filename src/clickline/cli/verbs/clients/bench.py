@@ -124,7 +124,7 @@ def _rows(metadata: dict[str, Any], file: str | None, seed: int) -> list[dict[st
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """A bar where somebody watches."""
+    """A progress bar on a terminal."""
     console = errors()
     if quiet or not console.is_terminal:
         yield None

@@ -29,7 +29,7 @@ with Client(config["url"], timeout=config["timeout"], retries=config["retries"])
     print(client.predict(rows, model=config["model"]))
 '''
 _PREDICTORS = """\
-# For tools of the older system that read addresses from here. The older form is answered over HTTP with JSON:
+# For tools of ElasticCTR that read addresses from here. Its form is answered over HTTP with JSON:
 # POST http://{authority}/ElasticCTRPredictionService/inference
 default_variant_conf {{
   tag: "default"
@@ -86,7 +86,7 @@ def client_config(
 ) -> None:
     """Write a client's configuration: address, model and columns, a sample row, and a program that asks about it.
 
-    client.yaml, sample.json, predict.py; for the older clients predictors.prototxt and slot.conf.
+    client.yaml, sample.json, predict.py; for ElasticCTR's clients predictors.prototxt and slot.conf.
 
     Example: clickline client-config runs --out client
     """

@@ -109,7 +109,7 @@ def _common(rows: int, seed: int, test_rows: int | None, files: int, compress: s
 
 @contextmanager
 def _progress(rows: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar where somebody watches."""
+    """A progress bar on a terminal."""
     console = errors()
     if not console.is_terminal:
         yield None

@@ -40,7 +40,7 @@ def serve(
     open_to_all: Open = False,
     ready_file: Ready = None,
 ) -> None:
-    """Serve one shard: rows over the wire, the older paths over HTTP. The token is CLICKLINE_TOKEN's.
+    """Serve one shard: rows over the wire, Cube's paths over HTTP. The token is CLICKLINE_TOKEN's.
 
     What is in service survives a restart. An agent (`clickline agent`) brings new versions.
 

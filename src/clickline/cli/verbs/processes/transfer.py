@@ -12,7 +12,7 @@ from clickline.cli.shared.services import Open, Ready
 
 def transfer(
     config: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A YAML file, or the older transfer.conf.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="A YAML file, or Cube's transfer.conf.", show_default=False)
     ],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes a free one.")] = "127.0.0.1:8099",
     interval: Annotated[

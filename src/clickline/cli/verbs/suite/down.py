@@ -20,7 +20,7 @@ def down(
 ) -> None:
     """Stop a running suite and wait until all of it is gone; what it made stays, and `clickline up` goes on from there.
 
-    What a suite that was killed has left is cleared away. That none is running is no error.
+    What a suite that was killed has left is cleared away. That none is running is not an error.
 
     Example: clickline down
     """

@@ -14,7 +14,9 @@ def build(
     store: Annotated[
         str,
         typer.Argument(
-            metavar="STORE", help="Where versions are: a directory or a URL; older donefiles too.", show_default=False
+            metavar="STORE",
+            help="Where versions are: a directory or a URL; Cube's donefiles too.",
+            show_default=False,
         ),
     ],
     to: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where builds are made.", show_default=False)],

@@ -1,4 +1,4 @@
-"""`clickline rows`: rows in the older stack's formats, to and from dictionaries."""
+"""`clickline rows`: rows in the formats of Cube and PaddlePaddle, to and from dictionaries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import typer
 
 from clickline.cli.shared.output import AsJson, print_json, say
 
-app = typer.Typer(help="Rows in older formats: SequenceFiles, text, parameter files, donefiles.", no_args_is_help=True)
+app = typer.Typer(
+    help="Rows in formats of Cube and PaddlePaddle: SequenceFiles, text, parameter files, donefiles.",
+    no_args_is_help=True,
+)
 
 Layout = Literal["bytes", "fp32", "u8"]
 Source = Annotated[Path, typer.Argument(metavar="SEQUENCE", help="A SequenceFile, or a directory of them.")]
@@ -159,7 +162,7 @@ def announce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Append a line to an older donefile: base.txt, or patch.txt.
+    """Append a line to a donefile of Cube's: base.txt, or patch.txt.
 
     Example: clickline rows announce /data/20261116/base --donefile /data/donefile
     """
