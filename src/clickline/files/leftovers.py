@@ -67,10 +67,10 @@ def remove_leftover(path: Path) -> None:
 def _is_ours_and_old(path: Path) -> bool:
     """Not one of another user, nor one that was made a moment ago and may not be locked yet."""
     try:
-        facts = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return facts.st_uid == os.getuid() and time.time() - facts.st_mtime > _YOUNG
+    return status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG
 
 
 def _locked(path: Path) -> int:

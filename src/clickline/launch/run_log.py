@@ -32,8 +32,8 @@ def run_log(directory: Path, *, rank: int, watcher: Watcher | None) -> Iterator[
     # must not make warnings vanish from the terminal.
     printed = None if log.hasHandlers() else logging.lastResort
     handlers = [handler] if printed is None else [handler, printed]
-    for one in handlers:
-        log.addHandler(one)
+    for each in handlers:
+        log.addHandler(each)
     logged = LoggedWatcher(watcher, handler)
     try:
         yield logged
@@ -43,8 +43,8 @@ def run_log(directory: Path, *, rank: int, watcher: Watcher | None) -> Iterator[
             logged.write_end(error)
         raise
     finally:
-        for one in handlers:
-            log.removeHandler(one)
+        for each in handlers:
+            log.removeHandler(each)
         handler.close()
 
 
@@ -78,8 +78,8 @@ class LoggedWatcher:
 
     def write(self, text: str, *, level: int = logging.INFO, error: BaseException | None = None) -> None:
         """A line of the log alone."""
-        told = None if error is None else (type(error), error, error.__traceback__)
-        self._handler.handle(logging.LogRecord("clickline.train", level, __file__, 0, text, None, told))
+        exception = None if error is None else (type(error), error, error.__traceback__)
+        self._handler.handle(logging.LogRecord("clickline.train", level, __file__, 0, text, None, exception))
 
     def write_end(self, error: BaseException) -> None:
         """How the run ended, if not well: with a traceback where that is a bug."""

@@ -61,6 +61,7 @@ def train_job(
     `checked`: the caller has run the checks of `clickline validate` already.
     """
     directory = Path(job.output) / job.name
+    # The job of a run that exists may name files of the user's own that are found only as the run's copies.
     if resume or launched():
         use_own_code(directory)
     for notice in [
@@ -78,8 +79,8 @@ def train_job(
     if way == "collective":
         if in_a_group():
             rank = place_of().rank
-            told = shown if rank == 0 else None
-            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
+            shown_here = shown if rank == 0 else None
+            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=shown_here) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
         return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
     return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
@@ -113,7 +114,7 @@ def _train_on_servers(
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=_said_by(watcher)) as supervisor:
                 coordinator.coming = lambda: _coming(supervisor)
                 try:
-                    found = coordinator.run(look=_PollAndReport(supervisor, coordinator))
+                    outcome = coordinator.run(look=_PollAndReport(supervisor, coordinator))
                 except PeerError:
                     _await_failure(supervisor)
                     raise
@@ -121,7 +122,7 @@ def _train_on_servers(
                 _await_ends(supervisor)
         finally:
             coordinator.close(patience=0)  # no member is left to say goodbye
-        return write_result(coordinator, found, lock=lock)
+        return write_result(coordinator, outcome, lock=lock)
 
 
 def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
@@ -190,9 +191,9 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
             raise
         finally:
             watcher.end()
-        found = json.loads(outcome.read_text(encoding="utf-8"))
-    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
-    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
+        result = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(result[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: result[field.name] for field in fields(Result)} | paths)
 
 
 def _check_start(job: Job, directory: Path, *, resume: bool | Path, fresh: bool, warm_start: Path | None) -> None:
@@ -212,8 +213,8 @@ def _say_shortage(job: Job, watcher: Watcher) -> None:
     ranks, paths = job.cluster.trainers, job.data.train
     if not paths:
         return
-    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
-    if (idle := shortage(len(found), trainers=ranks)) is not None:
+    pieces = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    if (idle := shortage(len(pieces), trainers=ranks)) is not None:
         watcher.say(idle)
 
 

@@ -64,6 +64,7 @@ class _SilentConnections:
         self._by_host: dict[str, dict[HttpConnection, None]] = {}
 
     def add(self, connection: HttpConnection) -> None:
+        # The host with most silent connections pays, so that one host cannot push out the others.
         if self._count >= self._most:
             crowd = max(self._by_host.values(), key=len)
             victim = next(iter(crowd))
@@ -139,12 +140,14 @@ class HttpConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         answered = self.cycle is not None and self.cycle.response_complete
+        # A body whose answer was sent already is thrown away, but not for ever.
         if answered and self.conn.their_state is h11.SEND_BODY:
             self._rest += len(data)
             if self._rest > self._limits.rest_bytes:
                 self.transport.abort()
                 return
         cycle = self.cycle
+        # The first byte of the next head: its deadline begins now.
         if (cycle is None or answered) and self._head_since is None:
             self._head_since = self.loop.time()
         super().data_received(data)
@@ -170,6 +173,7 @@ class HttpConnection(H11Protocol):
     def _look(self) -> None:
         now, limits = self.loop.time(), self._limits
         self._timer = self.loop.call_later(limits.look_every, self._look)
+        # A client counts as reading only if it takes `write_bytes` in `write_seconds`: a byte now and then does not do.
         unsent = self.transport.get_write_buffer_size()
         if not unsent or not self._unsent or unsent <= self._unsent - limits.write_bytes:
             self._taken_at, self._unsent = now, unsent

@@ -70,25 +70,25 @@ async def json_object(
         raise ValueError("the connection ended before the body did") from None
     finally:
         _Untrusted.bytes -= 0 if trusted else len(body)
-    found = strict_json(bytes(body))
-    if not isinstance(found, dict):
+    value = strict_json(bytes(body))
+    if not isinstance(value, dict):
         raise ValueError("the body is not a JSON object")
-    return found
+    return value
 
 
 def strict_json(text: bytes | str) -> Any:
     """JSON that we could also send: finite numbers, and text that UTF-8 can encode. Raises ValueError otherwise."""
     text = text.decode("utf-8") if isinstance(text, bytes) else text
     try:
-        found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        value = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
     if "\\u" in text:
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("JSON with half of a character") from None
-    return found
+    return value
 
 
 def _not_finite(text: str) -> NoReturn:

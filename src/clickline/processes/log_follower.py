@@ -52,7 +52,7 @@ class Follower:
 
     def last(self, lines: int) -> list[Line]:
         """The last lines of all logs together; `new` goes on from there."""
-        found: list[Line] = []
+        latest: list[Line] = []
         for path in self.files():
             try:
                 inode = path.stat().st_ino
@@ -60,8 +60,8 @@ class Follower:
                 continue
             texts, offset = last_lines(path, lines + _TRACEBACK)
             position = self._positions[path] = _Position(inode, offset)
-            found += _lines(path, texts, position)[-lines:]
-        return _merged(found)[-lines:] if lines else []
+            latest += _lines(path, texts, position)[-lines:]
+        return _merged(latest)[-lines:] if lines else []
 
     def new(self) -> list[Line]:
         """Whole lines that were written since."""
@@ -84,11 +84,11 @@ class Follower:
 
 
 def _lines(path: Path, texts: Iterable[bytes], position: _Position) -> list[Line]:
-    found = []
+    parsed = []
     for text in texts:
         position.stamp = stamp_of(text) or position.stamp
-        found.append(Line(path.stem, position.stamp, text.decode("utf-8", "replace")))
-    return found
+        parsed.append(Line(path.stem, position.stamp, text.decode("utf-8", "replace")))
+    return parsed
 
 
 def _merged(lines: Iterable[Line]) -> list[Line]:

@@ -51,7 +51,7 @@ class RecentDeaths:
         now = time.monotonic()
         if running and now - self._started >= self.policy.well_after:
             self._times.clear()
-        self._times = [one for one in self._times if now - one <= self.policy.window]
+        self._times = [moment for moment in self._times if now - moment <= self.policy.window]
         return len(self._times)
 
     @property

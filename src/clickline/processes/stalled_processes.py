@@ -34,7 +34,7 @@ def kill_stalled(processes: Sequence[Process]) -> Iterator[Process]:
 def others_of(process: Process, processes: Sequence[Process]) -> list[Process]:
     """The other replicas of what it serves."""
     name = process.spec.replicas
-    return [one for one in processes if one is not process and name and one.spec.replicas == name]
+    return [each for each in processes if each is not process and name and each.spec.replicas == name]
 
 
 def _may_be_killed(process: Process, processes: Sequence[Process]) -> bool:

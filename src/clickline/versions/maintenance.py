@@ -5,11 +5,11 @@ To list them needs neither NumPy nor ONNX, which what compares versions imports 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
 from clickline.errors import VersionError
+from clickline.files.digests import stream_sha256
 from clickline.versions import donefile
 from clickline.versions.donefile import Donefile, directory_of, manifest_of
 from clickline.versions.manifest import MANIFEST, Manifest, read_manifest
@@ -152,17 +152,12 @@ def _verify_files(store: Store, manifest: Manifest) -> None:
     for name in sorted(there - manifest.files.keys()):
         raise VersionError(f"{store.shown(f'{folder}/{name}')}: not in {manifest_of(manifest.version)}")
     for name, facts in sorted(manifest.files.items()):
-        digest, size = hashlib.sha256(), 0
-        for piece in store.pieces(f"{folder}/{name}"):
-            digest.update(piece)
-            size += len(piece)
-            if size > facts.bytes:
-                break
-        if (size, digest.hexdigest()) != (facts.bytes, facts.sha256):
+        size, digest = stream_sha256(store.pieces(f"{folder}/{name}"), limit=facts.bytes)
+        if (size, digest) != (facts.bytes, facts.sha256):
             at_least = "more than " if size > facts.bytes else ""
             raise VersionError(
                 f"{store.shown(f'{folder}/{name}')}: damaged: {at_least}{min(size, facts.bytes) if at_least else size} "
-                f"bytes with SHA-256 {digest.hexdigest()[:12]}…, the manifest says {facts.bytes} and "
+                f"bytes with SHA-256 {digest[:12]}…, the manifest says {facts.bytes} and "
                 f"{facts.sha256[:12]}…"
             )
 

@@ -53,7 +53,7 @@ def build(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if as_json:
-        print_json([{"path": str(one.path), **one.facts} for one in builds])
-    for one in builds if not as_json else ():
-        rows_in = sum(part["rows"] for part in one.facts["files"].values())
-        say(f"{one.path}: {one.facts['kind']} {one.facts['version']}, {rows_in:,} rows in {shards} shards")
+        print_json([{"path": str(made.path), **made.facts} for made in builds])
+    for made in builds if not as_json else ():
+        rows_in = sum(part["rows"] for part in made.facts["files"].values())
+        say(f"{made.path}: {made.facts['kind']} {made.facts['version']}, {rows_in:,} rows in {shards} shards")

@@ -79,8 +79,8 @@ def export(
     finally:
         watcher.end()
     if as_json:
-        facts = [product.to_dict() for product in products]
-        print_json({"store": store.url, "version": version, "to": str(to), "format": format, "products": facts})
+        exported = [product.to_dict() for product in products]
+        print_json({"store": store.url, "version": version, "to": str(to), "format": format, "products": exported})
         return
     if not products:
         say(f"{to} has version {version} already")
