@@ -35,7 +35,7 @@ from clickline.launch.stack_events import (
     VersionSwitched,
 )
 from clickline.launch.stack_stages import FinishedRun
-from clickline.launch.suite import MODEL, PORT, WORKERS, Suite
+from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
 from clickline.launch.suite_record import ComponentRecord
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 from clickline.processes.heartbeat_monitor import STALL_AFTER
@@ -192,8 +192,14 @@ def up(
             run = stack_stages.train(resolved, fresh=fresh, watcher=watcher, emit=emit)
         with stage(Stage.PUBLISHING):
             manifest = stack_stages.publish(run, open_store(directory / "versions"), watcher=watcher, emit=emit)
-        suite = Suite(directory, port=port, workers=workers, stall_after=stall_after, serve=config)
-        suite.supervisor.on_event = _StartCounter(suite, emit)
+        suite = Suite(
+            directory,
+            port=port,
+            workers=workers,
+            stall_after=stall_after,
+            serve=config,
+            on_event=_StartCounter(emit, expected=process_count()),
+        )
         with stage(Stage.STARTING):
             exits.enter_context(suite)
         with stage(Stage.DELIVERING):
@@ -216,13 +222,13 @@ def _reported(stage: Stage, emit: Emit) -> Iterator[None]:
 class _StartCounter:
     """Counts the processes that a suite starts; other events of its supervisor go on as they are."""
 
-    def __init__(self, suite: Suite, emit: Emit) -> None:
-        self._suite, self._emit, self._started = suite, emit, 0
+    def __init__(self, emit: Emit, *, expected: int) -> None:
+        self._emit, self._expected, self._started = emit, expected, 0
 
     def __call__(self, event: ProcessEvent) -> None:
         if event.change is ProcessChange.JOINED:
             self._started += 1
-            self._emit(ProcessStarted(event.process, self._started, self._suite.process_count))
+            self._emit(ProcessStarted(event.process, self._started, self._expected))
         else:
             self._emit(event)
 

@@ -67,7 +67,7 @@ class Supervisor:
         """`restarts` is for specs without a policy of their own: so often, as long as they live; None: without end."""
         self._policy = RestartPolicy(restarts=restarts)
         self._processes = [Process(spec, policy=self._policy) for spec in specs]
-        self.on_event = on_event
+        self._on_event = on_event
         self._grace = grace
         self._started = False
         self._failure: PeerError | None = None
@@ -180,7 +180,7 @@ class Supervisor:
             self._reap(chosen, until=time.monotonic() + self._grace)
 
     def _report(self, change: ProcessChange, process: Process, text: str) -> None:
-        self.on_event(ProcessEvent(change, process.spec.name, f"{process.spec.name} {text}"))
+        self._on_event(ProcessEvent(change, process.spec.name, f"{process.spec.name} {text}"))
 
     def _of(self, roles: str | Collection[str] | None) -> list[Process]:
         wanted = {roles} if isinstance(roles, str) else roles
