@@ -102,6 +102,7 @@ def threads_for(job: Job) -> int:
 def free_ports(host: str, count: int) -> list[int]:
     """Free ports. Held open together, so that they differ; another process may still take one after us."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # One closed before the next is opened could be given out twice.
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket(family)) for _ in range(count)]
         for each in held:

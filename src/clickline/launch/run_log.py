@@ -90,6 +90,7 @@ class LoggedWatcher:
             self.write(f"{type(error).__name__}: {error}", level=logging.ERROR, error=None if known else error)
 
     def _tell(self, text: str) -> None:
+        # Without a watcher, a program that has set up logging gets the lines there, and the handler through it.
         own = logging.getLogger("clickline.train")
         if self._watcher is None and own.isEnabledFor(logging.INFO):  # the program that trains wants such lines
             own.info(text)

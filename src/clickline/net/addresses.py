@@ -69,6 +69,7 @@ def addresses_of(text: str, *, source: str, port: int | None = None) -> list[str
     for part in filter(None, (part.strip() for part in text.split(","))):
         address = address_of(part, source=source, port=port)
         alone = not part.startswith("unix:") and _split(part.removeprefix("tcp:"), source=source)[1] is None
+        # PaddlePaddle named a host once for each server on it.
         while alone and address in addresses:
             host, number = host_and_port(address)
             address = tcp(host, number + 1, source=source)

@@ -99,6 +99,7 @@ class HttpServer(ABC):
         assert self._server is not None  # noqa: S101
         self._thread = threading.Thread(target=self.run, name=f"http {self.address}", daemon=True)
         self._thread.start()
+        # Uvicorn has no event for it: it sets `started` when its loop runs, or its thread ends.
         waited = threading.Event()
         for _ in range(int(_START / 0.005)):
             if self._server.started or not self._thread.is_alive():

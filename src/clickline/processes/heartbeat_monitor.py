@@ -62,8 +62,10 @@ class HeartbeatMonitor:
     def look(self, pid: int | None) -> None:
         """Note whether it has beaten since the last look. Call it a few times a second."""
         now = time.monotonic()
+        # Time that we did not watch, because we were stopped ourselves, is no proof of anything.
         watched, self._looked = min(now - self._looked, _LONGEST_LOOK), now
         beats, used = self._counter[0], self._sign[1]
+        # Before its first beat a process loads code, which shows in its processor time; to read that is not free.
         if not beats and now - self._looked_at_times >= _LOOK_AT_TIMES_EVERY:
             self._looked_at_times = now
             used = _processor_time(pid)

@@ -72,6 +72,7 @@ class Follower:
             with path.open("rb") as file:
                 inode, size = path.stat().st_ino, file.seek(0, 2)
                 position = self._positions.get(path)
+                # Another file of this name, or one that was cut off: what it holds now is new from its beginning.
                 if position is None or position.inode != inode or size < position.offset:
                     position = self._positions[path] = _Position(inode, 0)
                 file.seek(position.offset)
@@ -79,6 +80,7 @@ class Follower:
         except FileNotFoundError:
             return []
         position.offset += len(content)
+        # The last part is a line whose end is not written yet, or empty.
         *texts, position.rest = (position.rest + content).split(b"\n")
         return _lines(path, texts, position)
 
@@ -86,6 +88,7 @@ class Follower:
 def _lines(path: Path, texts: Iterable[bytes], position: _Position) -> list[Line]:
     parsed = []
     for text in texts:
+        # Lines without a time, as of a traceback, stay behind the line before them when logs are merged.
         position.stamp = stamp_of(text) or position.stamp
         parsed.append(Line(path.stem, position.stamp, text.decode("utf-8", "replace")))
     return parsed

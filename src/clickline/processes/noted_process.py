@@ -26,6 +26,7 @@ class NotedProcess:
         """The process; None if it has ended, or if its birth does not prove that this is the one."""
         if not isinstance(pid, int) or pid <= 1 or not isinstance(born, int) or not born or boot != boot_id():
             return None
+        # The order matters: between a look at the birth and opening the descriptor the number could change hands.
         try:
             descriptor = os.pidfd_open(pid)
         except OSError:  # gone; or a kernel before 5.3, on which nothing can be proven

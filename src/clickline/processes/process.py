@@ -113,6 +113,7 @@ class Process:
 
     def _run(self, log: IO[bytes] | None) -> None:
         spec, heartbeat = self.spec, self.heartbeat
+        # Unbuffered, so that the last lines before a crash are in the log.
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())}
         env[VARIABLE] = "" if heartbeat is None else str(heartbeat.descriptor)
         try:

@@ -25,6 +25,7 @@ def kill_stalled(processes: Sequence[Process]) -> Iterator[Process]:
             process.heartbeat.look(process.pid)
             if process.heartbeat.stalled:
                 stalled.append((process.heartbeat.silent, process))
+    # The longest silent first: killing one may forbid to kill the next of its replicas.
     for _, process in sorted(stalled, key=lambda each: each[0], reverse=True):
         if _may_be_killed(process, processes):
             process.kill_for_standing_still()

@@ -166,6 +166,7 @@ class Supervisor:
     def stop(self, roles: str | Collection[str] | None = None) -> None:
         """Stop the processes of these roles, or all: asked first, killed when the grace is over."""
         chosen = self._of(roles)
+        # All are asked before any is waited for, so that the grace is one for all.
         for process in chosen:
             if process.state in ("new", "waiting"):
                 process.enter("stopped")
@@ -243,6 +244,7 @@ class Supervisor:
         return process.deaths.pause
 
     def _ending(self, process: Process, code: int, pid: int) -> Ending:
+        # Out of memory looks like any SIGKILL; only the kernel's counters tell.
         starved = code in (-9, 137) and self._memory_kills.recent()
         reason = in_words(code, out_of_memory=starved)
         if process.stood_still:
@@ -257,7 +259,9 @@ class Supervisor:
         )
 
     def _fail(self, fatal: list[Ending]) -> PeerError:
-        first = min(fatal, key=lambda ending: ending.code == VICTIM)  # min is stable: else the first that was noticed
+        # The cause comes first: a process that did not fail because of another. Among equals `min` keeps the order in
+        # which they were noticed.
+        first = min(fatal, key=lambda ending: ending.code == VICTIM)
         self.stop()
         process = next(process for process in self._processes if process.spec.name == first.name)
         restarts = process.starts - 1
