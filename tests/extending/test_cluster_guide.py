@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from clickline.cli import app
 from clickline.config import Job
-from clickline.launch.variables import OLDER, OURS
+from clickline.launch.variables import OURS, PADDLE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
 JOBS = re.findall(r"^```yaml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -31,7 +31,7 @@ def test_the_jobs_mean_what_the_page_says() -> None:
 
 def test_every_variable_of_the_page_exists() -> None:
     named = set(re.findall(r"\b(?:CLICKLINE|PADDLE)_[A-Z_]+\b", PAGE))
-    assert named <= set(OURS) | set(OLDER)
+    assert named <= set(OURS) | set(PADDLE)
 
 
 def test_every_key_of_the_page_exists() -> None:

@@ -218,7 +218,7 @@ def test_torch_learns_its_place_from_the_older_names() -> None:
         ({"CLICKLINE_PSERVERS": "tcp:a"}, "CLICKLINE_PSERVERS: 'tcp:a' lacks a port"),
         ({"CLICKLINE_PSERVERS": "tcp::1"}, "CLICKLINE_PSERVERS: 'tcp::1' lacks a host"),
         ({"CLICKLINE_PSERVERS": "tcp:a:0"}, "CLICKLINE_PSERVERS: port 0 is not between 1 and 65535"),
-        ({"CLICKLINE_PSERVERS": "tcp:a:http"}, "CLICKLINE_PSERVERS: 'a:http' has no number for a port"),
+        ({"CLICKLINE_PSERVERS": "tcp:a:http"}, "CLICKLINE_PSERVERS: the port of 'a:http' is not a number"),
         ({"CLICKLINE_PSERVERS": "tcp:[::1:5"}, "opens a bracket and does not close it"),
         ({"CLICKLINE_PSERVERS": "unix:ps0"}, "CLICKLINE_PSERVERS: 'unix:ps0' must have an absolute path"),
         ({"CLICKLINE_PSERVERS": "tcp:a:1,tcp:a:1"}, "CLICKLINE_PSERVERS names tcp:a:1 twice"),
@@ -319,7 +319,7 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
             asked |= environ.asked
     environ = Listening({})
     metrics_place(Job(), role="trainer", rank=0, environ=environ)
-    assert asked | environ.asked == set(variables.OURS) | set(variables.OLDER)
+    assert asked | environ.asked == set(variables.OURS) | set(variables.PADDLE)
     environ = Listening({})
     paddle_flags(environ)
     assert environ.asked == set(communicator_flags.LIVE) | set(communicator_flags.DEAD)
@@ -343,7 +343,7 @@ PADDLE_IS_LOCAL PADDLE_INIT_NICS ENTRY TRAINER_PACKAGE GLOG_v GLOG_logtostderr P
 
 @pytest.mark.parametrize("name", CONTRACT.split())
 def test_every_older_variable_is_used_or_has_a_reason_not_to_be(name: str) -> None:
-    tables = [variables.OLDER, communicator_flags.LIVE, communicator_flags.DEAD, variables.WITHOUT_EFFECT]
+    tables = [variables.PADDLE, communicator_flags.LIVE, communicator_flags.DEAD, variables.WITHOUT_EFFECT]
     assert sum(name in table for table in tables) == 1
     assert f"| `{name}` | " in variables.page()
 

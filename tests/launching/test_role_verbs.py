@@ -26,7 +26,8 @@ ENVIRONMENT = {
     "CLICKLINE_RANK": "1",
 }
 PROGRAM = """
-from clickline.cli import main, roles
+from clickline.cli import main
+from clickline.cli.shared import roles
 roles.RUNNERS["pserver"] = "role_doubles:wait"
 main()
 """

@@ -196,16 +196,17 @@ def _run_workers(
         )
         for rank in range(config.workers)
     ]
-    told = False
+    all_ready = False
     with Supervisor(specs, restarts=None, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
         try:
             while not supervisor.finished():
                 heartbeat.beat()
                 supervisor.poll()
+                # Workers are started again for ever once they have served, but not if they never do.
                 if len(supervisor.endings) >= _TRIES:
-                    _give_up_unless(told, supervisor)
-                if not told and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
-                    told = True
+                    _give_up_unless(all_ready, supervisor)
+                if not all_ready and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
+                    all_ready = True
                     tell()
                 time.sleep(_LOOK_EVERY)
         finally:

@@ -1,4 +1,4 @@
-"""Training by as many processes as the job wants, on this machine: started, watched, and gone when it is over."""
+"""Training on this machine by as many processes as the job wants: started, watched, and gone when it is over."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def train_job(
     `checked`: the caller has run the checks of `clickline validate` already.
     """
     directory = Path(job.output) / job.name
+    # The job of a run that exists may name files of the user's own that are found only as the run's copies.
     if resume or launched():
         use_own_code(directory)
     for notice in [
@@ -78,8 +79,8 @@ def train_job(
     if way == "collective":
         if in_a_group():
             rank = place_of().rank
-            told = shown if rank == 0 else None
-            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
+            shown_here = shown if rank == 0 else None
+            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=shown_here) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
         return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
     return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
@@ -113,15 +114,15 @@ def _train_on_servers(
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=_said_by(watcher)) as supervisor:
                 coordinator.coming = lambda: _coming(supervisor)
                 try:
-                    found = coordinator.run(look=_Looking(supervisor, coordinator))
+                    outcome = coordinator.run(look=_PollAndReport(supervisor, coordinator))
                 except PeerError:
-                    _let_it_show(supervisor)
+                    _await_failure(supervisor)
                     raise
                 coordinator.dismiss()
-                _see_out(supervisor)
+                _await_ends(supervisor)
         finally:
-            coordinator.close(patience=0)  # nobody is left to take leave
-        return write_result(coordinator, found, lock=lock)
+            coordinator.close(patience=0)  # no member is left to say goodbye
+        return write_result(coordinator, outcome, lock=lock)
 
 
 def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
@@ -129,42 +130,42 @@ def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
 
 
 def _coming(supervisor: Supervisor) -> int:
-    """Trainers that are there, or will be."""
+    """How many trainers run, or will."""
     states = [state["state"] for state in supervisor.states() if state["role"] == "trainer"]
     return sum(state in ("new", "running", "waiting") for state in states)
 
 
-def _let_it_show(supervisor: Supervisor) -> None:
-    """A process that cannot go on says so, and ends a moment later; how it ended and its last lines say more."""
+def _await_failure(supervisor: Supervisor) -> None:
+    """Wait a moment for the process that failed to end: `poll` then raises why, with its last log lines."""
     until = time.monotonic() + _MOMENT
     while time.monotonic() < until:
         supervisor.poll()
         time.sleep(0.05)
 
 
-def _see_out(supervisor: Supervisor) -> None:
-    """All is done and everybody was told; whoever stays for long is made to go."""
+def _await_ends(supervisor: Supervisor) -> None:
+    """Wait until all processes have ended; the supervisor stops those that have not by then."""
     until = time.monotonic() + _FAREWELL
     while not supervisor.finished() and time.monotonic() < until:
         supervisor.poll()
         time.sleep(0.05)
 
 
-class _Looking:
-    """Looks after the processes, and tells the coordinator of deaths before it would have missed anybody."""
+class _PollAndReport:
+    """Polls the supervisor, and reports deaths to the coordinator before heartbeats would be missed."""
 
     def __init__(self, supervisor: Supervisor, coordinator: Coordinator) -> None:
         self._supervisor, self._coordinator = supervisor, coordinator
-        self._told = 0
+        self._reported = 0
 
     def __call__(self) -> None:
         try:
             self._supervisor.poll()
         finally:
-            for ending in self._supervisor.endings[self._told :]:
+            for ending in self._supervisor.endings[self._reported :]:
                 role, _, rank = ending.name.rpartition(".")
                 self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
-                self._told += 1
+                self._reported += 1
 
 
 def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher) -> Result:
@@ -190,9 +191,9 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
             raise
         finally:
             watcher.end()
-        found = json.loads(outcome.read_text(encoding="utf-8"))
-    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
-    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
+        result = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(result[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: result[field.name] for field in fields(Result)} | paths)
 
 
 def _check_start(job: Job, directory: Path, *, resume: bool | Path, fresh: bool, warm_start: Path | None) -> None:
@@ -212,8 +213,8 @@ def _say_shortage(job: Job, watcher: Watcher) -> None:
     ranks, paths = job.cluster.trainers, job.data.train
     if not paths:
         return
-    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
-    if (idle := shortage(len(found), trainers=ranks)) is not None:
+    pieces = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    if (idle := shortage(len(pieces), trainers=ranks)) is not None:
         watcher.say(idle)
 
 

@@ -117,14 +117,14 @@ def _rows(metadata: dict[str, Any], file: str | None, seed: int) -> list[dict[st
     if file is None:
         return sample_rows(metadata, 1000, seed=seed)
     rows = read_file(file, standard_input=sys.stdin, columns=lambda: columns(metadata))
-    if found := list(islice(rows, _MOST_ROWS)):
-        return found
+    if first := list(islice(rows, _MOST_ROWS)):
+        return first
     raise DataError(f"there are no rows in {file}")
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """A bar where somebody watches."""
+    """A progress bar on a terminal."""
     console = errors()
     if quiet or not console.is_terminal:
         yield None

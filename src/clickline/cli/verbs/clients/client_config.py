@@ -146,11 +146,12 @@ def _files(
     import yaml
 
     columns = [
-        {"name": one["name"], "type": one["datatype"], "several": len(one["shape"]) > 1} for one in metadata["inputs"]
+        {"name": column["name"], "type": column["datatype"], "several": len(column["shape"]) > 1}
+        for column in metadata["inputs"]
     ]
     settings = {"url": url, "model": model, "timeout": 5.0, "retries": 2, "columns": columns}
     head = f"# How to ask; made by clickline client-config when version {version} was in service.\n"
-    slots = [one["name"] for one in metadata["inputs"] if one["datatype"] == "BYTES"]
+    slots = [column["name"] for column in metadata["inputs"] if column["datatype"] == "BYTES"]
     return {
         "client.yaml": head + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
         "sample.json": json.dumps({"instances": rows}, indent=2, ensure_ascii=False) + "\n",
