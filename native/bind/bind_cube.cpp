@@ -9,10 +9,10 @@
 
 #include <optional>
 
-#include "cube_client.h"
-#include "cube_server.h"
-#include "gil.h"
-#include "python_handler.h"
+#include "bind/python/gil.h"
+#include "bind/python/python_handler.h"
+#include "cube/client/client.h"
+#include "cube/server.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -10,11 +10,11 @@
 
 #include <optional>
 
-#include "buffers.h"
-#include "dictionary.h"
-#include "dictionary_write.h"
-#include "gil.h"
-#include "rows_encoding.h"
+#include "bind/python/buffers.h"
+#include "bind/python/gil.h"
+#include "dictionary/dictionary.h"
+#include "dictionary/row_encoding.h"
+#include "dictionary/writer.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -2,7 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string_view.h>
 
-#include "hash.h"
+#include "base/hash.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <optional>
 
-#include "gil.h"
-#include "wire_client.h"
+#include "bind/python/gil.h"
+#include "wire/lane.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -8,9 +8,9 @@
 #include <optional>
 #include <stdexcept>
 
-#include "gil.h"
-#include "parser.h"
-#include "views.h"
+#include "bind/python/gil.h"
+#include "bind/python/views.h"
+#include "parse/parser.h"
 
 namespace nb = nanobind;
 using namespace clickline;

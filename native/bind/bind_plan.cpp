@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "arrays.h"
-#include "gil.h"
-#include "plan.h"
+#include "bind/python/arrays.h"
+#include "bind/python/gil.h"
+#include "plan/plan.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -11,11 +11,11 @@
 #include <optional>
 #include <string>
 
-#include "buffers.h"
-#include "gil.h"
-#include "parser.h"
-#include "requests.h"
-#include "views.h"
+#include "bind/python/buffers.h"
+#include "bind/python/gil.h"
+#include "bind/python/views.h"
+#include "parse/parser.h"
+#include "request/request_rows.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -8,9 +8,9 @@
 #include <mutex>
 #include <optional>
 
-#include "arrays.h"
-#include "gil.h"
-#include "sequence_file.h"
+#include "bind/python/arrays.h"
+#include "bind/python/gil.h"
+#include "compat/sequence_file.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "arrays.h"
-#include "parsed.h"
-#include "row_cache.h"
-#include "views.h"
+#include "bind/python/arrays.h"
+#include "bind/python/views.h"
+#include "cube/row_cache.h"
+#include "parse/row_builder.h"
 
 namespace nb = nanobind;
 using namespace clickline;

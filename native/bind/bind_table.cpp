@@ -11,10 +11,10 @@
 #include <optional>
 #include <tuple>
 
-#include "dictionary_write.h"
-#include "gil.h"
-#include "table.h"
-#include "table_header.h"
+#include "bind/python/gil.h"
+#include "dictionary/writer.h"
+#include "table/file/header.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
 using namespace clickline;

@@ -7,10 +7,10 @@
 
 #include <map>
 
-#include "gil.h"
-#include "python_handler.h"
-#include "table.h"
-#include "wire_server.h"
+#include "bind/python/gil.h"
+#include "bind/python/python_handler.h"
+#include "table/table.h"
+#include "wire/server.h"
 
 namespace nb = nanobind;
 using namespace clickline;
