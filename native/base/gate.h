@@ -1,11 +1,12 @@
-// Lets many calls work on a table at once, or one that needs all of it to itself: a save sees whole pushes
-// only. Whoever wants it all waits for the calls under way, and no new one starts before it had its turn.
+// A shared mutex that does not starve the exclusive side: many calls work on a table at once, or one has it to itself,
+// so that a save sees whole pushes only. The exclusive call waits for the calls under way, and no new one starts before
+// it had its turn.
 #pragma once
 
 #include <mutex>
 #include <shared_mutex>
 
-namespace clickline {
+namespace clickline::base {
 
 class Gate {
  public:
@@ -29,4 +30,4 @@ class Gate {
   std::shared_mutex door_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::base

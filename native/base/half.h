@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace clickline {
+namespace clickline::base {
 
 inline constexpr float kLargestHalf = 65504.0f;
 
@@ -86,4 +86,4 @@ inline void from_bf16(const uint16_t *from, float *to, size_t count) {
   for (size_t i = 0; i < count; ++i) to[i] = from_bf16(from[i]);
 }
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -6,16 +6,15 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
-namespace clickline {
+#include "base/bytes.h"
+
+namespace clickline::base {
 
 namespace detail {
 inline constexpr uint64_t P1 = 0x9E3779B185EBCA87ull, P2 = 0xC2B2AE3D27D4EB4Full, P3 = 0x165667B19E3779F9ull,
                           P4 = 0x85EBCA77C2B2AE63ull, P5 = 0x27D4EB2F165667C5ull;
-inline uint64_t load64(const char *p) { uint64_t v; std::memcpy(&v, p, 8); return v; }
-inline uint32_t load32(const char *p) { uint32_t v; std::memcpy(&v, p, 4); return v; }
 inline uint64_t mix_lane(uint64_t lane, uint64_t input) { return std::rotl(lane + input * P2, 31) * P1; }
 inline uint64_t fold_lane(uint64_t h, uint64_t lane) { return (h ^ mix_lane(0, lane)) * P1 + P4; }
 // What is left of less than 32 bytes, and the last mixing.
@@ -54,6 +53,15 @@ inline uint64_t xxh64(std::string_view bytes, uint64_t seed) {
   return detail::finish(h + bytes.size(), p, left);
 }
 
+// XXH64 of exactly 8 bytes, the length of a Criteo category.
+inline uint64_t hash_eight(const char *p, uint64_t seed) {
+  using namespace detail;
+  uint64_t h = std::rotl((seed + P5 + 8) ^ mix_lane(0, base::load64(p)), 27) * P1 + P4;
+  h = (h ^ (h >> 33)) * P2;
+  h = (h ^ (h >> 29)) * P3;
+  return h ^ (h >> 32);
+}
+
 inline uint64_t slot_seed(std::string_view slot) { return xxh64(slot, 0); }
 inline uint64_t feature_key(uint64_t slot_seed, std::string_view value) { return xxh64(value, slot_seed); }
 
@@ -62,4 +70,4 @@ inline uint64_t feature_key(uint64_t slot_seed, std::string_view value) { return
 inline constexpr uint32_t kBuckets = 4096;
 inline uint32_t bucket_of(uint64_t key) { return static_cast<uint32_t>((key * 0x9E3779B97F4A7C15ull) >> 52); }
 
-}  // namespace clickline
+}  // namespace clickline::base

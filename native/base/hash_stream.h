@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::base {
 
 class HashStream {
  public:
@@ -43,10 +43,10 @@ class HashStream {
   void take(const char *p, size_t blocks) {
     auto [a, b, c, d] = lanes_;
     for (; blocks; --blocks, p += 32) {
-      a = detail::mix_lane(a, detail::load64(p));
-      b = detail::mix_lane(b, detail::load64(p + 8));
-      c = detail::mix_lane(c, detail::load64(p + 16));
-      d = detail::mix_lane(d, detail::load64(p + 24));
+      a = detail::mix_lane(a, load64(p));
+      b = detail::mix_lane(b, load64(p + 8));
+      c = detail::mix_lane(c, load64(p + 16));
+      d = detail::mix_lane(d, load64(p + 24));
     }
     lanes_[0] = a, lanes_[1] = b, lanes_[2] = c, lanes_[3] = d;
   }
@@ -57,4 +57,4 @@ class HashStream {
   size_t held_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::base {
 
 // Buckets [first, second) of each server.
 inline std::vector<std::pair<uint32_t, uint32_t>> owner_ranges(uint32_t servers) {
@@ -22,4 +22,4 @@ inline std::vector<std::pair<uint32_t, uint32_t>> owner_ranges(uint32_t servers)
   return ranges;
 }
 
-}  // namespace clickline
+}  // namespace clickline::base

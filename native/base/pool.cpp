@@ -1,6 +1,6 @@
 // How it works: a call puts a Job, which lives on the caller's stack, on the pool's list. Workers join jobs that
-// still want help; everybody inside draws chunk numbers from one counter. The caller takes the job off the list
-// when the counter runs out, so that nobody can join any more, and waits for those who had joined.
+// still want help; all threads of a job draw chunk numbers from one counter. The caller takes the job off the list
+// when the counter runs out, so that no more threads can join, and waits for those that had joined.
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <system_error>
 #include <thread>
 
-namespace clickline {
+namespace clickline::base {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -199,4 +199,4 @@ void parallel_for(size_t chunks, int threads, const std::function<void(size_t)> 
   pool().run(job);
 }
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <functional>
 
-namespace clickline {
+namespace clickline::base {
 
 // Runs body(0) … body(chunks - 1), each once, in any order, on at most `threads` threads including the caller,
 // and returns when all are done. The first exception a body throws is rethrown here; chunks that had not
 // started by then are left out. Workers are shared: two callers that ask for 2 threads each get one helper.
 void parallel_for(size_t chunks, int threads, const std::function<void(size_t)> &body);
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-namespace clickline::detail {
+namespace clickline::base::detail {
 namespace {
 
 constexpr std::align_val_t kAlign{64};
@@ -21,18 +21,18 @@ constexpr bool kRecycle = false;
 constexpr bool kRecycle = true;
 #endif
 
-struct Shelf {
+struct FreeLists {
   std::mutex mutex;
   std::array<std::vector<void *>, 64> free;  // by power of two
   size_t kept = 0;
-  Shelf() {
+  FreeLists() {
     for (auto &list : free) list.reserve(kKeptPerSize);
   }
 };
 
 // Never destroyed: a plan may be released by Python after static destructors have run.
-Shelf &shelf() {
-  static Shelf *const instance = new Shelf;
+FreeLists &free_lists() {
+  static FreeLists *const instance = new FreeLists;
   return *instance;
 }
 
@@ -42,12 +42,12 @@ void *take_memory(size_t &bytes) {
   if (kRecycle && bytes >= kSmallest) {
     bytes = std::bit_ceil(bytes);
     // Only try: after fork the lock may be held by a thread that the child does not have.
-    if (std::unique_lock lock(shelf().mutex, std::try_to_lock); lock) {
-      auto &list = shelf().free[std::countr_zero(bytes)];
+    if (std::unique_lock lock(free_lists().mutex, std::try_to_lock); lock) {
+      auto &list = free_lists().free[std::countr_zero(bytes)];
       if (!list.empty()) {
         void *memory = list.back();
         list.pop_back();
-        shelf().kept -= bytes;
+        free_lists().kept -= bytes;
         return memory;
       }
     }
@@ -57,11 +57,11 @@ void *take_memory(size_t &bytes) {
 
 void give_memory(void *memory, size_t bytes) noexcept {
   if (kRecycle && bytes >= kSmallest) {
-    if (std::unique_lock lock(shelf().mutex, std::try_to_lock); lock) {
-      auto &list = shelf().free[std::countr_zero(bytes)];
-      if (list.size() < kKeptPerSize && shelf().kept + bytes <= kKept) {
+    if (std::unique_lock lock(free_lists().mutex, std::try_to_lock); lock) {
+      auto &list = free_lists().free[std::countr_zero(bytes)];
+      if (list.size() < kKeptPerSize && free_lists().kept + bytes <= kKept) {
         list.push_back(memory);
-        shelf().kept += bytes;
+        free_lists().kept += bytes;
         return;
       }
     }
@@ -69,4 +69,4 @@ void give_memory(void *memory, size_t bytes) noexcept {
   ::operator delete(memory, kAlign);
 }
 
-}  // namespace clickline::detail
+}  // namespace clickline::base::detail

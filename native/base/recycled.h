@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace clickline {
+namespace clickline::base {
 
 namespace detail {
 // Memory of at least `bytes`, 64-byte aligned, uninitialised; `bytes` becomes the true size, to be handed back.
@@ -46,4 +46,4 @@ class Recycled {
   size_t size_ = 0, bytes_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::base

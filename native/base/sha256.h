@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace clickline {
+namespace clickline::base {
 
 using Digest = std::array<unsigned char, 32>;
 
@@ -82,4 +82,4 @@ inline bool same(const Digest &a, const Digest &b) {
   return difference == 0;
 }
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -5,16 +5,16 @@
 #include <string>
 #include <string_view>
 
-#include "base/hash.h"
+#include "base/bytes.h"
 
-namespace clickline {
+namespace clickline::base {
 
 // Where the text stops to be UTF-8 (shortest forms only, no surrogates), or npos.
 inline size_t first_bad_utf8(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto follows = [&](size_t i) { return i < text.size() && (byte(i) & 0xC0) == 0x80; };
   for (size_t i = 0; i < text.size();) {
-    if (i + 8 <= text.size() && !(detail::load64(text.data() + i) & 0x8080808080808080ull)) {
+    if (i + 8 <= text.size() && !(load64(text.data() + i) & 0x8080808080808080ull)) {
       i += 8;
       continue;
     }
@@ -52,4 +52,4 @@ inline void append_utf8(std::string &out, uint32_t code) {
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::base

@@ -1,4 +1,4 @@
-// Python face of plan.h. Arrays it returns are views that keep the plan alive.
+// Python bindings of plan/plan.h. Arrays it returns are views that keep the plan alive.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,7 +10,7 @@
 #include "plan/plan.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::plan;
 using namespace clickline::bind;
 
 namespace {

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-namespace clickline {
+namespace clickline::compat {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -57,7 +57,7 @@ SequenceReader::SequenceReader(const std::string &path) : path_(path) {
 SequenceReader::~SequenceReader() { ::close(fd_); }
 
 void SequenceReader::fail(uint64_t offset, const std::string &what) {
-  failure_ = "'" + path_ + "' is no SequenceFile of 8-byte keys: at byte " + std::to_string(offset) + ", " + what;
+  failure_ = "'" + path_ + "' is not a SequenceFile of 8-byte keys: at byte " + std::to_string(offset) + ", " + what;
   throw SequenceFileError(failure_);
 }
 
@@ -192,4 +192,4 @@ void SequenceWriter::fail(const std::string &what) const {
   throw SequenceFileError("'" + path_ + "' " + what + ": " + std::strerror(errno));
 }
 
-}  // namespace clickline
+}  // namespace clickline::compat

@@ -1,4 +1,4 @@
-// SequenceFiles as the older cube reads and writes them: Hadoop's version 6 without compression, 8-byte little-endian
+// SequenceFiles as ElasticCTR's cube reads and writes them: Hadoop's version 6 without compression, 8-byte little-endian
 // keys, values as they are. Unlike Hadoop's own BytesWritable, keys and values carry no inner length.
 // docs/older-formats.md is the specification. Nothing is allocated before a length was checked against the file's size.
 #pragma once
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace clickline {
+namespace clickline::compat {
 
 // A file that cannot be written, read, or trusted.
 struct SequenceFileError : std::runtime_error {
@@ -18,7 +18,7 @@ struct SequenceFileError : std::runtime_error {
 };
 
 inline constexpr uint64_t kSyncInterval = 2000;         // bytes of keys and values between two marks
-inline constexpr uint64_t kMaxSequenceValue = 67108860;  // what the older builder takes
+inline constexpr uint64_t kMaxSequenceValue = 67108860;  // the limit of ElasticCTR's builder
 using SyncMark = std::array<char, 16>;
 
 struct SequenceChunk {
@@ -36,7 +36,7 @@ class SequenceReader {
   SequenceReader &operator=(const SequenceReader &) = delete;
 
   // Up to `records`, fewer when their values reach `bytes`; none at the end of the file. After an error, all further
-  // calls fail in the same way: what a damaged file has behind the damage is nobody's guess.
+  // calls fail in the same way: what follows the damage cannot be trusted.
   SequenceChunk read(uint64_t records, uint64_t bytes);
   uint64_t position() const { return start_ + at_; }
   uint64_t size() const { return size_; }
@@ -58,7 +58,7 @@ class SequenceReader {
   SyncMark sync_{};
 };
 
-// Writes front to back; finish() puts everything on the disk. Who calls it writes aside and renames.
+// Writes front to back; finish() puts everything on the disk. The caller writes to a temporary path and renames.
 class SequenceWriter {
  public:
   SequenceWriter(const std::string &path, const SyncMark &sync);
@@ -81,4 +81,4 @@ class SequenceWriter {
   uint64_t since_mark_ = 0, records_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::compat

@@ -1,4 +1,4 @@
-// The C face of cube_client.h. No exception leaves it.
+// The C API of cube/client/client.h, declared in include/clickline_cube.h. No exception leaves it.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -7,6 +7,7 @@
 #include "include/clickline_cube.h"
 
 using namespace clickline;
+using namespace clickline::cube;
 
 struct clickline_cube {
   CubeClient client;
@@ -51,7 +52,7 @@ EXPORTED clickline_cube *clickline_cube_open(const char *const *shards, size_t c
     config.identity.name = needed(options->name, "name");
     config.identity.job = needed(options->job, "job");
     config.identity.token.assign(static_cast<const char *>(needed(options->token, "token")), options->token_bytes);
-    Writer().text(config.identity.job).text(config.identity.name);  // at most 255 bytes each
+    wire::PayloadWriter().text(config.identity.job).text(config.identity.name);  // at most 255 bytes each
     if (options->timeout > 0) config.timeout = options->timeout;
     config.hedge = options->hedge;
     config.retries = options->retries;
@@ -67,7 +68,8 @@ EXPORTED int clickline_cube_get(clickline_cube *cube, const char *table, const u
   try {
     *needed(rows, "rows") = {};
     if (count) needed(keys, "keys");
-    auto got = std::make_unique<Got>(needed(cube, "cube")->client.get(needed(table, "table"), {keys, count}, version));
+    auto got = std::make_unique<GetResult>(
+        needed(cube, "cube")->client.get(needed(table, "table"), {keys, count}, version));
     if (!got->errors.empty()) say(got->errors.front().c_str(), error, error_bytes);
     *rows = {got->version, got->dtype, got->dim, got->row_bytes, got->count, got->status.data(),
              got->offsets.size() ? got->offsets.data() : nullptr,
@@ -86,7 +88,7 @@ EXPORTED int clickline_cube_get(clickline_cube *cube, const char *table, const u
 
 EXPORTED void clickline_cube_free(clickline_cube_rows *rows) {
   if (!rows) return;
-  delete static_cast<Got *>(rows->owner);
+  delete static_cast<GetResult *>(rows->owner);
   *rows = {};
 }
 

@@ -6,18 +6,18 @@
 
 #include "wire/frame.h"
 
-namespace clickline {
+namespace clickline::cube {
 
-struct GetHead {
+struct GetRequestHead {
   uint64_t sequence;  // without meaning
   uint64_t version;   // 0: the current one
   uint64_t count;
   uint16_t name;  // bytes of the table's name
   uint8_t zeros[6];
 };  // then: name, zero padded to 8, keys u64
-static_assert(sizeof(GetHead) == 32);
+static_assert(sizeof(GetRequestHead) == 32);
 
-struct GotHead {
+struct GetReplyHead {
   uint64_t version;  // that was read
   uint64_t number;   // of the switch that made `current` the current one
   uint64_t current;
@@ -26,10 +26,10 @@ struct GotHead {
   uint32_t zero;
   uint64_t count;
 };  // then: status u8, zero padded to 8, rows; or, if they are of any size, offsets u64 [count + 1] and bytes
-static_assert(sizeof(GotHead) == 48);
+static_assert(sizeof(GetReplyHead) == 48);
 
-// Statuses of a key. The last is given by the client: nobody could be asked.
-enum class Found : uint8_t { Yes = 0, No = 1, Unknown = 3 };
+// Status of a key. Unknown is given by the client, when no replica of the shard could be reached.
+enum class KeyStatus : uint8_t { Yes = 0, No = 1, Unknown = 3 };
 
 inline constexpr size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -37,4 +37,4 @@ inline constexpr size_t padded(size_t bytes) { return (bytes + 7) / 8 * 8; }
 inline constexpr std::string_view kNoSuchVersion = "no-such-version: ", kNoSuchTable = "no-such-table: ",
                                   kEmpty = "empty: ";
 
-}  // namespace clickline
+}  // namespace clickline::cube

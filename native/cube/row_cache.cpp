@@ -1,4 +1,4 @@
-// See row_cache.h.
+// Lookup, insertion and the clock that chooses the row to replace.
 #include "cube/row_cache.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace clickline {
+namespace clickline::cube {
 
 namespace {
 constexpr uint8_t kRecent = 3;   // highest value of `used`: asked for again since the clock passed twice
@@ -75,4 +75,4 @@ void RowCache::insert(const uint64_t *keys, size_t count, const float *rows, con
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::cube

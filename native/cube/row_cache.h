@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-namespace clickline {
+namespace clickline::cube {
 
 class RowCache {
  public:
@@ -47,4 +47,4 @@ class RowCache {
   std::mutex lock_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -4,14 +4,14 @@
 #include "cube/service.h"
 #include "wire/server.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 class CubeServer {
  public:
-  CubeServer(ServerConfig config, Handler handler)
+  CubeServer(wire::ServerConfig config, wire::Handler handler)
       : service(config.max_frame),
         wire(std::move(config), std::move(handler),
-             [this](std::string_view request, Buffer &reply, Buffer &scratch) {
+             [this](std::string_view request, wire::Buffer &reply, wire::Buffer &scratch) {
                service.get(request, reply, scratch);
              }) {
     wire.tables.open();  // there are none: PULL and PUSH are refused, not kept waiting
@@ -23,7 +23,7 @@ class CubeServer {
   }
 
   CubeService service;
-  WireServer wire;  // its threads use the service, so they go first
+  wire::WireServer wire;  // its threads use the service, so they go first
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -1,4 +1,4 @@
-// Versions of tables, and what is read of them.
+// Loading, switching and reading versions of tables.
 #include "cube/service.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "wire/server.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 namespace {
 
@@ -47,7 +47,7 @@ std::shared_ptr<const CubeService::Tables> CubeService::checked(uint64_t version
 }
 
 void CubeService::load(uint64_t version, Tables tables) {
-  const auto began = Clock::now();
+  const auto began = wire::Clock::now();
   auto whole = checked(version, std::move(tables));
   change([&](State &state) {
     if (!state.versions.emplace(version, std::move(whole)).second)
@@ -55,7 +55,7 @@ void CubeService::load(uint64_t version, Tables tables) {
   });
   ++counts.loads;
   counts.load_microseconds +=
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began).count());
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(wire::Clock::now() - began).count());
 }
 
 void CubeService::replace(uint64_t version, Tables tables) {
@@ -109,14 +109,14 @@ std::pair<uint64_t, uint64_t> CubeService::current() const {
   return {now->current, now->number};
 }
 
-std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const Layers>>> CubeService::tables() const {
-  std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const Layers>>> result;
+std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const dictionary::Layers>>> CubeService::tables() const {
+  std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const dictionary::Layers>>> result;
   for (const auto &[version, tables] : state()->versions)
     for (const auto &[name, layers] : *tables) result.emplace_back(version, name, layers);
   return result;
 }
 
-void CubeService::get(std::string_view request, Buffer &reply, Buffer &scratch) {
+void CubeService::get(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch) {
   try {
     answer(request, reply, scratch);
   } catch (...) {
@@ -125,9 +125,9 @@ void CubeService::get(std::string_view request, Buffer &reply, Buffer &scratch) 
   }
 }
 
-void CubeService::answer(std::string_view request, Buffer &reply, Buffer &scratch) {
-  Reader reader(request);
-  const auto head = reader.number<GetHead>();
+void CubeService::answer(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch) {
+  wire::PayloadReader reader(request);
+  const auto head = reader.number<GetRequestHead>();
   if (head.name > 255) throw std::invalid_argument("a table's name has at most 255 bytes");
   const std::string_view name = reader.take(head.name);
   reader.take(padded(head.name) - head.name);
@@ -136,12 +136,12 @@ void CubeService::answer(std::string_view request, Buffer &reply, Buffer &scratc
 
   const auto now = state();
   const uint64_t version = head.version ? head.version : now->current;
-  if (!version) throw HandlerError(std::string(kEmpty) + "no version is being served yet");
+  if (!version) throw wire::HandlerError(std::string(kEmpty) + "no version is being served yet");
   const auto tables = now->versions.find(version);
   if (tables == now->versions.end())
-    throw HandlerError(std::string(kNoSuchVersion) + std::to_string(version) + " is not here; loaded: " +
-                       known(now->versions, as_number));
-  GotHead got{version, now->number, now->current, 0, 0, 0, 0, head.count};
+    throw wire::HandlerError(std::string(kNoSuchVersion) + std::to_string(version) + " is not here; loaded: " +
+                             known(now->versions, as_number));
+  GetReplyHead got{version, now->number, now->current, 0, 0, 0, 0, head.count};
   if (!head.name && !head.count) {  // only asks what is current
     char *out = reply.resize(sizeof got + sizeof(uint64_t));
     std::memcpy(out, &got, sizeof got);
@@ -150,9 +150,9 @@ void CubeService::answer(std::string_view request, Buffer &reply, Buffer &scratc
   }
   const auto table = tables->second->find(name);
   if (table == tables->second->end())
-    throw HandlerError(std::string(kNoSuchTable) + "version " + std::to_string(version) + " has no table '" +
-                       std::string(name) + "'; it has: " + known(*tables->second, as_text));
-  const Layers &layers = *table->second;
+    throw wire::HandlerError(std::string(kNoSuchTable) + "version " + std::to_string(version) + " has no table '" +
+                             std::string(name) + "'; it has: " + known(*tables->second, as_text));
+  const dictionary::Layers &layers = *table->second;
   got.dtype = layers.dtype();
   got.dim = layers.dim();
   got.row_bytes = layers.row_bytes();
@@ -175,23 +175,23 @@ void CubeService::answer(std::string_view request, Buffer &reply, Buffer &scratc
     auto *found = reinterpret_cast<uint8_t *>(offsets + head.count + 1);
     std::uninitialized_value_construct_n(values, head.count);
     layers.find({keys, head.count}, found, values);
-    const uint64_t bytes = place_values({values, head.count}, offsets);
+    const uint64_t bytes = dictionary::place_values({values, head.count}, offsets);
     const uint64_t offsets_bytes = (head.count + 1) * sizeof(uint64_t);
     if (bytes > max_reply_) room(bytes);  // says no; the sum below cannot overflow then
     char *out = room(values_at + offsets_bytes + bytes);
     status = reinterpret_cast<uint8_t *>(out + sizeof got);
     std::memcpy(status, found, head.count);
     std::memcpy(out + values_at, offsets, offsets_bytes);
-    copy_values({values, head.count}, out + values_at + offsets_bytes);
+    dictionary::copy_values({values, head.count}, out + values_at + offsets_bytes);
   }
   std::memcpy(reply.data(), &got, sizeof got);
   std::memset(status + head.count, 0, padded(head.count) - head.count);
   uint64_t missing = 0;
-  for (uint64_t i = 0; i < head.count; ++i) missing += status[i] != kFound;
+  for (uint64_t i = 0; i < head.count; ++i) missing += status[i] != dictionary::kFound;
   counts.gets.fetch_add(1, std::memory_order_relaxed);
   counts.keys.fetch_add(head.count, std::memory_order_relaxed);
   counts.missing.fetch_add(missing, std::memory_order_relaxed);
   counts.bytes.fetch_add(reply.size(), std::memory_order_relaxed);
 }
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -1,7 +1,7 @@
-// GET, on versions of tables in memory or mapped. No Python, and no memory of its own but what grew before.
+// GET, on versions of tables in memory or mapped. No Python, and no allocation once the buffers have grown.
 // Promises:
 // - A version is there whole or not at all. A request sees the versions as they were when it began, to its end: neither
-//   a switch nor a drop changes rows under its hands.
+//   a switch nor a drop changes the rows it reads.
 // - Nothing waits for anything: load, switch and drop exchange one pointer.
 // - What a request says is checked against its length and the limit of frames before anything is done with it.
 #pragma once
@@ -19,7 +19,7 @@
 #include "cube/frames.h"
 #include "dictionary/dictionary.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 struct CubeCounts {
   std::atomic<uint64_t> gets{0}, keys{0}, missing{0}, bytes{0}, errors{0}, loads{0}, switches{0}, drops{0},
@@ -28,7 +28,7 @@ struct CubeCounts {
 
 class CubeService {
  public:
-  using Tables = std::map<std::string, std::shared_ptr<const Layers>, std::less<>>;
+  using Tables = std::map<std::string, std::shared_ptr<const dictionary::Layers>, std::less<>>;
 
   explicit CubeService(uint64_t max_reply) : max_reply_(max_reply), state_(std::make_shared<State>()) {}
 
@@ -42,11 +42,11 @@ class CubeService {
 
   std::vector<uint64_t> versions() const;
   std::pair<uint64_t, uint64_t> current() const;  // version, number; zeros before the first switch
-  std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const Layers>>> tables() const;
+  std::vector<std::tuple<uint64_t, std::string, std::shared_ptr<const dictionary::Layers>>> tables() const;
   void clear();  // nothing is there any more
 
   // Throws HandlerError, whose text begins with a code word, and std::invalid_argument.
-  void get(std::string_view request, Buffer &reply, Buffer &scratch);
+  void get(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch);
 
   CubeCounts counts;
 
@@ -59,7 +59,7 @@ class CubeService {
   std::shared_ptr<const State> state() const;
   template <class Change>
   void change(Change change);
-  void answer(std::string_view request, Buffer &reply, Buffer &scratch);
+  void answer(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch);
 
   const uint64_t max_reply_;
   mutable std::mutex state_mutex_;  // held for as long as a pointer takes to be copied
@@ -67,4 +67,4 @@ class CubeService {
   std::shared_ptr<const State> state_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

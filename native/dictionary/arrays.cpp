@@ -5,11 +5,11 @@
 #include "base/pool.h"
 #include "dictionary/writer.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
-constexpr uint32_t kSlices = kBuckets / kSliceBuckets;
+constexpr uint32_t kSlices = base::kBuckets / kSliceBuckets;
 
 struct Entry {
   uint64_t spread, index;
@@ -22,7 +22,7 @@ class SortedKeys {
  public:
   SortedKeys(std::span<const uint64_t> keys, const DictionaryHeader &shape, int threads) : entries_(keys.size()) {
     for (const uint64_t key : keys) {
-      const uint32_t bucket = bucket_of(key);
+      const uint32_t bucket = base::bucket_of(key);
       if (bucket < shape.first_bucket || bucket >= shape.last_bucket)
         throw std::invalid_argument("key " + std::to_string(key) + " is of bucket " + std::to_string(bucket) +
                                     ", which is not among " + std::to_string(shape.first_bucket) + " to below " +
@@ -35,7 +35,7 @@ class SortedKeys {
       const uint64_t spread = spread_of(keys[i]);
       entries_[next[slice_of(spread)]++] = {spread, i};
     }
-    parallel_for(kSlices, threads, [&](size_t s) {
+    base::parallel_for(kSlices, threads, [&](size_t s) {
       const std::span<Entry> slice(entries_.data() + begins_[s], begins_[s + 1] - begins_[s]);
       std::sort(slice.begin(), slice.end());
       for (size_t i = 1; i < slice.size(); ++i)
@@ -64,8 +64,8 @@ void check_offsets(const DictionaryArrays &arrays) {
 
 }  // namespace
 
-DictionaryFacts write_arrays(const std::string &path, const DictionaryHeader &shape, const DictionaryArrays &arrays,
-                             int threads) {
+DictionarySummary write_arrays(const std::string &path, const DictionaryHeader &shape, const DictionaryArrays &arrays,
+                               int threads) {
   shape.check_shape();
   if (arrays.offsets) check_offsets(arrays);
   const SortedKeys rows(arrays.keys, shape, threads), deleted(arrays.deleted, shape, threads);
@@ -88,4 +88,4 @@ DictionaryFacts write_arrays(const std::string &path, const DictionaryHeader &sh
   return write_dictionary(path, shape, source, threads);
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

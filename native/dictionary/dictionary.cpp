@@ -1,11 +1,11 @@
-// Opening dictionaries and checking every byte of them. Lookups are in dictionary_lookup.cpp.
+// Opening dictionaries and checking every byte of them. Lookups are in dictionary/lookup.cpp.
 #include "dictionary/dictionary.h"
 
 #include <algorithm>
 
 #include "base/hash_stream.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -37,7 +37,7 @@ void check_keys(std::span<const uint64_t> keys, const DictionaryHeader &h, const
 
 }  // namespace
 
-Dictionary::Dictionary(const DictionaryPlace &place)
+Dictionary::Dictionary(const DictionaryLocation &place)
     : path_(place.path),
       memory_(place.path, place.offset, place.length, place.memory),
       header_(DictionaryHeader::decode(memory_.data(), memory_.size())),
@@ -52,7 +52,7 @@ Dictionary::Dictionary(const DictionaryPlace &place)
   values_ = section(kValues);
 }
 
-std::shared_ptr<Dictionary> Dictionary::open(const DictionaryPlace &place) {
+std::shared_ptr<Dictionary> Dictionary::open(const DictionaryLocation &place) {
   try {
     return std::shared_ptr<Dictionary>(new Dictionary(place));
   } catch (const DictionaryError &error) {
@@ -69,7 +69,7 @@ std::string_view Dictionary::value(uint64_t index) const {
 std::pair<uint64_t, uint64_t> Dictionary::range(std::span<const uint64_t> keys, uint32_t first, uint32_t last) {
   auto place = [&](uint32_t bucket) {
     return static_cast<uint64_t>(
-        std::partition_point(keys.begin(), keys.end(), [&](uint64_t key) { return bucket_of(key) < bucket; }) -
+        std::partition_point(keys.begin(), keys.end(), [&](uint64_t key) { return base::bucket_of(key) < bucket; }) -
         keys.begin());
   };
   const uint64_t begin = place(first);
@@ -78,7 +78,7 @@ std::pair<uint64_t, uint64_t> Dictionary::range(std::span<const uint64_t> keys, 
 
 void Dictionary::check_section(DictionarySection section) const {
   const uint64_t begin = header_.begin(section), bytes = header_.section_bytes(section);
-  if (xxh64({memory_.data() + begin, bytes}, 0) != header_.hashes[section])
+  if (base::xxh64({memory_.data() + begin, bytes}, 0) != header_.hashes[section])
     throw wrong(section, "its hash does not match, the file is damaged");
   const uint64_t next = section + 1 < kDictSections ? header_.begin(section + 1) : header_.end();
   for (uint64_t at = begin + bytes; at < next; ++at)
@@ -137,4 +137,4 @@ uint64_t Layers::resident_bytes() const {
   return total;
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -1,8 +1,8 @@
 // Rows by 64-bit key in one read-only file, the dictionary, and layers of them: a base and deltas above it.
-// docs/reference/dictionary-format.md is the specification; dictionary_write.h makes them.
+// docs/reference/dictionary-format.md is the specification; dictionary/writer.h writes them.
 // Promises:
-// - Everything here is immutable once opened: any number of threads may call anything at any time, and whoever holds
-//   the shared pointer keeps the rows alive. Nothing here waits for a lock.
+// - Everything here is immutable once opened: any number of threads may call anything at any time, and a
+//   shared pointer to it keeps its rows alive. Nothing here waits for a lock.
 // - Opening looks at the header and at the size of the file only. Nothing in the other sections is believed: a hostile
 //   file can give wrong rows, never a read out of bounds. verify() looks at every byte.
 // - A file that is mapped must not be written to or cut while it is open; replace it by rename.
@@ -20,12 +20,12 @@
 #include "dictionary/header.h"
 #include "dictionary/mapped_file.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
-// What became of a key, one byte each.
+// Status of a key in a lookup, one byte each.
 inline constexpr uint8_t kFound = 0, kMissing = 1, kDeleted = 2;
 
-struct DictionaryPlace {
+struct DictionaryLocation {
   std::string path;
   uint64_t offset = 0;             // inside a tar; a multiple of 64 unless `memory`
   std::optional<uint64_t> length = {};  // up to the end of the file, if not given
@@ -35,7 +35,7 @@ struct DictionaryPlace {
 class Dictionary : public std::enable_shared_from_this<Dictionary> {
  public:
   // Throws DictionaryError, which names the file.
-  static std::shared_ptr<Dictionary> open(const DictionaryPlace &place);
+  static std::shared_ptr<Dictionary> open(const DictionaryLocation &place);
   Dictionary(const Dictionary &) = delete;
   Dictionary &operator=(const Dictionary &) = delete;
 
@@ -61,18 +61,19 @@ class Dictionary : public std::enable_shared_from_this<Dictionary> {
 
   // Every byte: hashes of all sections, order of keys, directories, offsets, padding. Throws DictionaryError.
   void verify() const;
-  // The part of it that whoever copies values of any size in bulk needs, lest a hostile file have them copied often.
+  // The part of verify() that a caller needs before it copies values of any size in bulk: overlapping offsets in a
+  // hostile file would have the same bytes copied many times.
   void verify_offsets() const;
 
  private:
   friend class Layers;
-  explicit Dictionary(const DictionaryPlace &place);
+  explicit Dictionary(const DictionaryLocation &place);
   template <class Use>
   void visit(const uint64_t *keys, size_t count, Use use) const;
   void check_section(DictionarySection section) const;
 
   std::string path_;
-  DictionaryMemory memory_;
+  MappedFile memory_;
   DictionaryHeader header_;
   DictionaryIndex index_, deleted_index_;
   const uint64_t *keys_ = nullptr, *deleted_keys_ = nullptr, *offsets_ = nullptr;
@@ -108,4 +109,4 @@ uint64_t place_values(std::span<const std::string_view> values, uint64_t *offset
 // Copies them there; `out` has room for what place_values() returned.
 void copy_values(std::span<const std::string_view> values, char *out);
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

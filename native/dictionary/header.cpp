@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-namespace clickline {
+namespace clickline::dictionary {
 
 const char *const kSectionNames[kDictSections] = {"directory",    "keys",    "deleted directory",
                                                   "deleted keys", "offsets", "values"};
@@ -51,7 +51,7 @@ void DictionaryHeader::check_shape() const {
     throw std::invalid_argument("rows of dtype " + text(dtype) + " and dim " + text(dim) + " must have " +
                                 text(bytes_of_row(dtype, dim)) + " bytes, and more than none of them, but have " +
                                 text(row_bytes));
-  if (first_bucket >= last_bucket || last_bucket > kBuckets)
+  if (first_bucket >= last_bucket || last_bucket > base::kBuckets)
     throw std::invalid_argument("buckets must be 0 <= first < last <= 4096 but are " + text(first_bucket) + " and " +
                                 text(last_bucket));
 }
@@ -64,7 +64,7 @@ std::array<char, kDictionaryHeader> DictionaryHeader::encode() const {
   std::memcpy(&bytes[8], words, sizeof words);
   std::memcpy(&bytes[32], sizes, sizeof sizes);
   std::memcpy(&bytes[72], hashes.data(), sizeof hashes);
-  const uint64_t own = xxh64({bytes.data(), kHashed}, 0);
+  const uint64_t own = base::xxh64({bytes.data(), kHashed}, 0);
   std::memcpy(&bytes[kHashed], &own, 8);
   return bytes;
 }
@@ -73,15 +73,15 @@ DictionaryHeader DictionaryHeader::decode(const char *bytes, uint64_t file_bytes
   if (file_bytes < kDictionaryHeader)
     throw DictionaryError("header: " + text(file_bytes) + " bytes are too few for a dictionary, whose header has 128");
   if (std::memcmp(bytes, kMagic, sizeof kMagic)) throw DictionaryError("header: does not begin with CLKDICT");
-  if (const uint32_t version = detail::load32(bytes + 8); version != kVersion)
+  if (const uint32_t version = base::load32(bytes + 8); version != kVersion)
     throw DictionaryError("header: format version " + text(version) + ", but only version 1 is known here");
-  if (xxh64({bytes, kHashed}, 0) != detail::load64(bytes + kHashed))
+  if (base::xxh64({bytes, kHashed}, 0) != base::load64(bytes + kHashed))
     throw DictionaryError("header: its hash does not match, the file is damaged");
   DictionaryHeader h;
-  h.dtype = detail::load32(bytes + 12), h.dim = detail::load32(bytes + 16), h.row_bytes = detail::load32(bytes + 20);
-  h.first_bucket = detail::load32(bytes + 24), h.last_bucket = detail::load32(bytes + 28);
-  h.count = detail::load64(bytes + 32), h.deleted = detail::load64(bytes + 40), h.blocks = detail::load64(bytes + 48);
-  h.deleted_blocks = detail::load64(bytes + 56), h.values_bytes = detail::load64(bytes + 64);
+  h.dtype = base::load32(bytes + 12), h.dim = base::load32(bytes + 16), h.row_bytes = base::load32(bytes + 20);
+  h.first_bucket = base::load32(bytes + 24), h.last_bucket = base::load32(bytes + 28);
+  h.count = base::load64(bytes + 32), h.deleted = base::load64(bytes + 40), h.blocks = base::load64(bytes + 48);
+  h.deleted_blocks = base::load64(bytes + 56), h.values_bytes = base::load64(bytes + 64);
   std::memcpy(h.hashes.data(), bytes + 72, sizeof h.hashes);
   try {
     h.check_shape();
@@ -102,4 +102,4 @@ DictionaryHeader DictionaryHeader::decode(const char *bytes, uint64_t file_bytes
   return h;
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

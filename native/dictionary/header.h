@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 // A dictionary that cannot be written, read, or trusted.
 struct DictionaryError : std::runtime_error {
@@ -33,7 +33,7 @@ inline uint64_t key_of(uint64_t spread) { return spread * 0xF1DE83E19937733Dull;
 
 struct DictionaryHeader {
   uint32_t dtype = kBytes, dim = 0, row_bytes = 0;  // row_bytes 0: values of any size
-  uint32_t first_bucket = 0, last_bucket = kBuckets;
+  uint32_t first_bucket = 0, last_bucket = base::kBuckets;
   uint64_t count = 0, deleted = 0, blocks = 1, deleted_blocks = 1, values_bytes = 0;
   std::array<uint64_t, kDictSections> hashes{};
 
@@ -59,11 +59,11 @@ struct DictionaryIndex {
 
   DictionaryIndex() = default;
   DictionaryIndex(uint32_t first_bucket, uint32_t last_bucket, uint64_t blocks)
-      : base(uint64_t{first_bucket} << 52), factor(blocks * kBuckets / (last_bucket - first_bucket)) {}
+      : base(uint64_t{first_bucket} << 52), factor(blocks * base::kBuckets / (last_bucket - first_bucket)) {}
   // Below `blocks` for every key of the buckets.
   uint64_t block(uint64_t spread) const {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(spread - base) * factor) >> 64);
   }
 };
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -121,7 +121,7 @@ template <class Body>
 void share(size_t count, int threads, Body body) {
   const size_t pieces = std::min<size_t>(threads > 1 ? static_cast<size_t>(threads) : 1, count / kPerThread);
   if (pieces <= 1) return body(size_t{0}, count);
-  parallel_for(pieces, threads, [&](size_t i) { body(count * i / pieces, count * (i + 1) / pieces); });
+  base::parallel_for(pieces, threads, [&](size_t i) { body(count * i / pieces, count * (i + 1) / pieces); });
 }
 
 void need_rows(uint32_t row_bytes, size_t stride) {
@@ -253,4 +253,4 @@ void copy_values(std::span<const std::string_view> values, char *out) {
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

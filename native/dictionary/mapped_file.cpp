@@ -12,7 +12,7 @@
 
 #include "dictionary/header.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -53,8 +53,8 @@ class Descriptor {
 
 }  // namespace
 
-DictionaryMemory::DictionaryMemory(const std::string &path, uint64_t offset, std::optional<uint64_t> length,
-                                   bool read) {
+MappedFile::MappedFile(const std::string &path, uint64_t offset, std::optional<uint64_t> length,
+                       bool read) {
   const Descriptor file(path);
   const uint64_t whole = file.size();
   if (offset > whole || (length && *length > whole - offset))
@@ -63,7 +63,7 @@ DictionaryMemory::DictionaryMemory(const std::string &path, uint64_t offset, std
   size_ = length.value_or(whole - offset);
   char header[kDictionaryHeader] = {};
   file.read(header, std::min<uint64_t>(size_, sizeof header), offset);
-  DictionaryHeader::decode(header, size_);  // first: a large file that is no dictionary should cost nothing
+  DictionaryHeader::decode(header, size_);  // first: a large file that is not a dictionary should cost nothing
   const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)), before = read ? 0 : offset % page;
   if (before % kDictionaryAlign)
     throw DictionaryError("begins at byte " + text(offset) + ", which must be a multiple of 64 to be mapped");
@@ -90,11 +90,11 @@ DictionaryMemory::DictionaryMemory(const std::string &path, uint64_t offset, std
   ::mprotect(mapping_, mapped_, PROT_READ);
 }
 
-DictionaryMemory::~DictionaryMemory() {
+MappedFile::~MappedFile() {
   if (mapping_) ::munmap(mapping_, mapped_);
 }
 
-uint64_t DictionaryMemory::resident() const {
+uint64_t MappedFile::resident() const {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   constexpr size_t kStep = size_t{64} << 20;
   std::vector<unsigned char> pages(kStep / page);
@@ -107,4 +107,4 @@ uint64_t DictionaryMemory::resident() const {
   return total;
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -6,15 +6,15 @@
 #include <optional>
 #include <string>
 
-namespace clickline {
+namespace clickline::dictionary {
 
-class DictionaryMemory {
+class MappedFile {
  public:
   // Throws DictionaryError.
-  DictionaryMemory(const std::string &path, uint64_t offset, std::optional<uint64_t> length, bool read);
-  ~DictionaryMemory();
-  DictionaryMemory(const DictionaryMemory &) = delete;
-  DictionaryMemory &operator=(const DictionaryMemory &) = delete;
+  MappedFile(const std::string &path, uint64_t offset, std::optional<uint64_t> length, bool read);
+  ~MappedFile();
+  MappedFile(const MappedFile &) = delete;
+  MappedFile &operator=(const MappedFile &) = delete;
 
   const char *data() const { return data_; }
   uint64_t size() const { return size_; }
@@ -27,4 +27,4 @@ class DictionaryMemory {
   uint64_t size_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -3,7 +3,7 @@
 
 #include "dictionary/writer.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -58,7 +58,7 @@ DictionaryHeader shape_of(const DictionaryList &layers, uint32_t first, uint32_t
   DictionaryHeader shape = layers.front()->header();
   shape.first_bucket = first, shape.last_bucket = last;
   shape.check_shape();
-  std::vector<bool> covered(kBuckets);
+  std::vector<bool> covered(base::kBuckets);
   for (const auto &layer : layers) {
     layer->verify_offsets();
     std::fill(covered.begin() + layer->header().first_bucket, covered.begin() + layer->header().last_bucket, true);
@@ -72,7 +72,7 @@ DictionaryHeader shape_of(const DictionaryList &layers, uint32_t first, uint32_t
 }
 
 std::pair<uint32_t, uint32_t> buckets_of(const DictionaryList &layers) {
-  uint32_t first = kBuckets, last = 0;
+  uint32_t first = base::kBuckets, last = 0;
   for (const auto &layer : layers) {
     first = std::min(first, layer->header().first_bucket);
     last = std::max(last, layer->header().last_bucket);
@@ -82,8 +82,8 @@ std::pair<uint32_t, uint32_t> buckets_of(const DictionaryList &layers) {
 
 }  // namespace
 
-DictionaryFacts merge_dictionaries(const std::string &path, const DictionaryList &layers, uint32_t first,
-                                   uint32_t last, bool keep_deleted, int threads) {
+DictionarySummary merge_dictionaries(const std::string &path, const DictionaryList &layers, uint32_t first,
+                                     uint32_t last, bool keep_deleted, int threads) {
   const DictionaryHeader shape = shape_of(layers, first, last);
   auto source = [&](uint32_t from, uint32_t to, bool, DictionarySlice &slice) {
     for (Walk walk(layers, from, to); !walk.done(); walk.next()) {
@@ -96,8 +96,8 @@ DictionaryFacts merge_dictionaries(const std::string &path, const DictionaryList
   return write_dictionary(path, shape, source, threads);
 }
 
-DictionaryFacts difference_dictionary(const std::string &path, const DictionaryList &parent,
-                                      const DictionaryList &made, int threads) {
+DictionarySummary difference_dictionary(const std::string &path, const DictionaryList &parent,
+                                        const DictionaryList &made, int threads) {
   const auto [first, last] = buckets_of(made);
   const DictionaryHeader shape = shape_of(made, first, last);
   shape_of(parent, first, last);
@@ -122,4 +122,4 @@ DictionaryFacts difference_dictionary(const std::string &path, const DictionaryL
   return write_dictionary(path, shape, source, threads);
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

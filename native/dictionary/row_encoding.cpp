@@ -11,7 +11,7 @@
 #include "base/half.h"
 #include "dictionary/header.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -58,7 +58,7 @@ void encode_rows(const float *from, size_t rows, uint32_t dim, uint32_t dtype, c
     if (dtype == kU8) {
       encode_u8(from, dim, to);
     } else {
-      to_fp16(from, halves.data(), dim);
+      base::to_fp16(from, halves.data(), dim);
       std::memcpy(to, halves.data(), bytes);
     }
   }
@@ -78,9 +78,9 @@ void decode_rows(const char *from, size_t rows, uint32_t dim, uint32_t dtype, fl
       decode_u8(from, dim, to);
     } else {
       std::memcpy(halves.data(), from, bytes);
-      from_fp16(halves.data(), to, dim);
+      base::from_fp16(halves.data(), to, dim);
     }
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

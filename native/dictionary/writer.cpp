@@ -4,11 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include "base/files.h"
 #include "base/hash_stream.h"
 #include "base/pool.h"
-#include "table/file/sections.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
 namespace {
 
@@ -26,7 +26,7 @@ Counts count(const DictionarySlice &slice) {
 // One section: buffered, hashed, at its place in the file.
 class SectionStream {
  public:
-  SectionStream(const File &file, uint64_t begin) : file_(file), at_(begin) {}
+  SectionStream(const base::File &file, uint64_t begin) : file_(file), at_(begin) {}
 
   void append(const void *bytes, size_t size) {
     buffer_.append(static_cast<const char *>(bytes), size);
@@ -58,9 +58,9 @@ class SectionStream {
     at_ += size;
   }
 
-  const File &file_;
+  const base::File &file_;
   uint64_t at_;
-  HashStream hash_;
+  base::HashStream hash_;
   std::string buffer_;
 };
 
@@ -99,19 +99,19 @@ class KeyStream {
 
 class DictionaryWriter {
  public:
-  DictionaryWriter(const File &file, const DictionaryHeader &shape, const DictionarySource &source, int threads)
+  DictionaryWriter(const base::File &file, const DictionaryHeader &shape, const DictionarySource &source, int threads)
       : file_(file), header_(shape), source_(source), threads_(std::max(threads, 1)) {
     for (uint32_t b = shape.first_bucket / kSliceBuckets * kSliceBuckets; b < shape.last_bucket; b += kSliceBuckets)
       slices_.push_back({std::max(b, shape.first_bucket), std::min(b + kSliceBuckets, shape.last_bucket)});
   }
 
-  DictionaryFacts write() {
+  DictionarySummary write() {
     count_all();
     std::vector<SectionStream> sections;
     for (int s = 0; s < kDictSections; ++s) sections.emplace_back(file_, header_.begin(s));
     write_sections(sections);
     for (int s = 0; s < kDictSections; ++s) header_.hashes[s] = sections[s].finish(s + 1 < kDictSections);
-    const auto bytes = header_.encode();  // last, so that a file cut short is no dictionary
+    const auto bytes = header_.encode();  // last, so that a file cut short is not taken for a dictionary
     file_.write(bytes.data(), bytes.size(), 0);
     return {header_.count, header_.deleted, header_.end()};
   }
@@ -119,7 +119,7 @@ class DictionaryWriter {
  private:
   void count_all() {
     counts_.resize(slices_.size());
-    parallel_for(slices_.size(), threads_, [&](size_t i) {
+    base::parallel_for(slices_.size(), threads_, [&](size_t i) {
       DictionarySlice slice;
       source_(slices_[i].first, slices_[i].second, false, slice);
       counts_[i] = count(slice);
@@ -148,7 +148,7 @@ class DictionaryWriter {
       const size_t size = std::min(wave, slices_.size() - begin);
       std::vector<DictionarySlice> made(size);
       std::vector<std::unique_ptr<char[]>> values(size);
-      parallel_for(size, threads_, [&](size_t i) {
+      base::parallel_for(size, threads_, [&](size_t i) {
         values[i] = std::make_unique_for_overwrite<char[]>(counts_[begin + i].bytes);
         source_(slices_[begin + i].first, slices_[begin + i].second, true, made[i]);
         if (count(made[i]) != counts_[begin + i]) throw DictionaryError("what it is made from changed meanwhile");
@@ -180,7 +180,7 @@ class DictionaryWriter {
     }
   }
 
-  const File &file_;
+  const base::File &file_;
   DictionaryHeader header_;
   const DictionarySource &source_;
   const int threads_;
@@ -190,25 +190,25 @@ class DictionaryWriter {
 
 }  // namespace
 
-DictionaryFacts write_dictionary(const std::string &path, const DictionaryHeader &shape, const DictionarySource &source,
-                                 int threads) {
+DictionarySummary write_dictionary(const std::string &path, const DictionaryHeader &shape,
+                                   const DictionarySource &source, int threads) {
   shape.check_shape();
   try {
-    File file(path, O_RDWR | O_CREAT | O_TRUNC);
+    base::File file(path, O_RDWR | O_CREAT | O_TRUNC);
     file.size();  // throws unless it is a regular file: what stands there otherwise is not ours to remove
     try {
-      DictionaryFacts facts = DictionaryWriter(file, shape, source, threads).write();
+      DictionarySummary facts = DictionaryWriter(file, shape, source, threads).write();
       file.finish();
       return facts;
     } catch (...) {
       ::unlink(path.c_str());  // a full disk gets its room back
       throw;
     }
-  } catch (const TableFileError &error) {
+  } catch (const base::FileError &error) {
     throw DictionaryError("dictionary " + path + ": " + error.what());
   } catch (const DictionaryError &error) {
     throw DictionaryError("dictionary " + path + ": " + error.what());
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -13,10 +13,10 @@
 
 #include "dictionary/dictionary.h"
 
-namespace clickline {
+namespace clickline::dictionary {
 
-// What a writer tells of the file it wrote.
-struct DictionaryFacts {
+// Counts of a dictionary file that was written.
+struct DictionarySummary {
   uint64_t count = 0, deleted = 0, bytes = 0;
 };
 
@@ -28,7 +28,7 @@ struct DictionarySlice {
   };
   std::vector<Row> rows;
   std::vector<uint64_t> deleted;  // spreads
-  std::vector<char> made;         // room for values that lie nowhere else
+  std::vector<char> made;         // memory of values that are encoded for this slice
 };
 
 // Fills an empty slice with what is in buckets [first, last), at most kSliceBuckets that begin at a multiple of it. Is
@@ -39,8 +39,8 @@ using DictionarySource = std::function<void(uint32_t first, uint32_t last, bool 
 
 // Writes to `path`, which is on the disk when this returns and removed if it throws. Of `shape` only dtype, dim,
 // row_bytes and the buckets count. Throws DictionaryError if the source is out of order or changes between the calls.
-DictionaryFacts write_dictionary(const std::string &path, const DictionaryHeader &shape, const DictionarySource &source,
-                                 int threads);
+DictionarySummary write_dictionary(const std::string &path, const DictionaryHeader &shape,
+                                   const DictionarySource &source, int threads);
 
 // From arrays, in any order of keys. Value i is [offsets[i], offsets[i + 1]) of `values`, or row i if offsets is null.
 // Throws std::invalid_argument for a key that comes twice, is both written and deleted, or is of other buckets.
@@ -49,19 +49,19 @@ struct DictionaryArrays {
   const char *values = nullptr;
   const uint64_t *offsets = nullptr;
 };
-DictionaryFacts write_arrays(const std::string &path, const DictionaryHeader &shape, const DictionaryArrays &arrays,
-                             int threads);
+DictionarySummary write_arrays(const std::string &path, const DictionaryHeader &shape, const DictionaryArrays &arrays,
+                               int threads);
 
 using DictionaryList = std::vector<std::shared_ptr<const Dictionary>>;
 
 // What a reader of these layers sees, in one file, of buckets [first, last), each of which must be of one layer at
 // least. keep_deleted: keys whose newest entry is a deletion stay deleted, for a delta; otherwise they are left out.
-DictionaryFacts merge_dictionaries(const std::string &path, const DictionaryList &layers, uint32_t first,
-                                   uint32_t last, bool keep_deleted, int threads);
+DictionarySummary merge_dictionaries(const std::string &path, const DictionaryList &layers, uint32_t first,
+                                     uint32_t last, bool keep_deleted, int threads);
 
 // The delta that makes `made` of `parent`: rows that are new or have other bytes, and keys that are gone. Both are
 // layers, of the same buckets.
-DictionaryFacts difference_dictionary(const std::string &path, const DictionaryList &parent,
-                                      const DictionaryList &made, int threads);
+DictionarySummary difference_dictionary(const std::string &path, const DictionaryList &parent,
+                                        const DictionaryList &made, int threads);
 
-}  // namespace clickline
+}  // namespace clickline::dictionary

@@ -6,25 +6,25 @@
 
 #include "parse/parser.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 
 constexpr size_t kMost = size_t{1} << 48;   // values; no sum or product below can overflow
 
 template <class T>
-T at(const Bytes &buffer, size_t i) {
+T at(const base::Bytes &buffer, size_t i) {
   T v;
   std::memcpy(&v, buffer.data + i * sizeof(T), sizeof(T));
   return v;
 }
-bool bit(const Bytes &buffer, size_t i) { return buffer.data[i / 8] >> (i % 8) & 1; }
+bool bit(const base::Bytes &buffer, size_t i) { return buffer.data[i / 8] >> (i % 8) & 1; }
 
-size_t bytes_needed(Kind kind, size_t count) {
+size_t bytes_needed(ArrowType kind, size_t count) {
   switch (kind) {
-    case Kind::text32: case Kind::text64: return 0;   // depends on the starts, checked value by value
-    case Kind::boolean: return (count + 7) / 8;
-    case Kind::float32: return count * 4;
+    case ArrowType::text32: case ArrowType::text64: return 0;   // depends on the starts, checked value by value
+    case ArrowType::boolean: return (count + 7) / 8;
+    case ArrowType::float32: return count * 4;
     default: return count * 8;
   }
 }
@@ -35,7 +35,7 @@ void check(const ArrowColumn &c, size_t rows) {
   const size_t end = c.offset + c.length;
   if (c.values.size < bytes_needed(c.kind, end)) refuse("its buffer of values is too short");
   if (c.validity.data && c.validity.size < (end + 7) / 8) refuse("its buffer of nulls is too short");
-  const size_t width = c.kind == Kind::text32 ? 4 : c.kind == Kind::text64 ? 8 : 0;
+  const size_t width = c.kind == ArrowType::text32 ? 4 : c.kind == ArrowType::text64 ? 8 : 0;
   if (width && c.length && c.starts.size < (end + 1) * width) refuse("its buffer of offsets is too short");
   if (!c.listed) {
     if (c.length < rows) refuse("it has fewer values than there are rows");
@@ -54,22 +54,22 @@ std::string_view text_at(const ArrowColumn &c, size_t i) {
   return {c.values.data + from, to - from};
 }
 
-bool take_value(Rows &rows, const Column &to, const ArrowColumn &c, size_t index) {
+bool take_value(RowBuilder &rows, const Column &to, const ArrowColumn &c, size_t index) {
   const size_t i = c.offset + index;
   if (c.validity.data && !bit(c.validity, i)) return true;
   switch (c.kind) {
-    case Kind::text32: return rows.take(to, text_at<int32_t>(c, i));
-    case Kind::text64: return rows.take(to, text_at<int64_t>(c, i));
-    case Kind::int64: return rows.take(to, at<int64_t>(c.values, i));
-    case Kind::uint64: return rows.take(to, at<uint64_t>(c.values, i));
-    case Kind::float32: return rows.take(to, at<float>(c.values, i));
-    case Kind::float64: return rows.take(to, at<double>(c.values, i));
-    case Kind::boolean: return rows.take(to, bit(c.values, i));
+    case ArrowType::text32: return rows.take(to, text_at<int32_t>(c, i));
+    case ArrowType::text64: return rows.take(to, text_at<int64_t>(c, i));
+    case ArrowType::int64: return rows.take(to, at<int64_t>(c.values, i));
+    case ArrowType::uint64: return rows.take(to, at<uint64_t>(c.values, i));
+    case ArrowType::float32: return rows.take(to, at<float>(c.values, i));
+    case ArrowType::float64: return rows.take(to, at<double>(c.values, i));
+    case ArrowType::boolean: return rows.take(to, bit(c.values, i));
   }
   return true;
 }
 
-bool take_list(Rows &rows, const Column &to, const ArrowColumn &c, size_t row) {
+bool take_list(RowBuilder &rows, const Column &to, const ArrowColumn &c, size_t row) {
   const size_t i = c.list_offset + row;
   if (c.list_validity.data && !bit(c.list_validity, i)) return true;
   const auto from = static_cast<size_t>(at<int64_t>(c.list_starts, i));
@@ -83,7 +83,7 @@ bool take_list(Rows &rows, const Column &to, const ArrowColumn &c, size_t row) {
 
 }  // namespace
 
-Parsed Parser::parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const {
+ParsedRows Parser::parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const {
   std::vector<std::pair<const Column *, const ArrowColumn *>> pairs;
   for (const Column &column : layout_.columns) {
     const auto named = [&](const ArrowColumn &c) { return c.name == column.name; };
@@ -92,7 +92,7 @@ Parsed Parser::parse_columns(size_t rows, const std::vector<ArrowColumn> &column
     check(*found, rows);
     pairs.emplace_back(&column, &*found);
   }
-  Rows out(layout_, pairs.empty() ? 0 : rows);
+  RowBuilder out(layout_, pairs.empty() ? 0 : rows);
   for (size_t row = 0; row < rows && !pairs.empty(); ++row) {
     out.begin();
     for (const auto &[to, column] : pairs)
@@ -102,4 +102,4 @@ Parsed Parser::parse_columns(size_t rows, const std::vector<ArrowColumn> &column
   return out.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -8,7 +8,7 @@
 #include "parse/parser.h"
 #include "parse/scan.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 constexpr uint32_t kFields = 40;
@@ -52,7 +52,7 @@ void Parser::prepare_criteo() {
   std::sort(criteo_bucketed_.begin(), criteo_bucketed_.end(), in_order);
 }
 
-void Parser::criteo_row(Rows &rows, const char *piece, const char *readable, uint32_t start,
+void Parser::criteo_row(RowBuilder &rows, const char *piece, const char *readable, uint32_t start,
                         const uint32_t *ends) const {
   uint32_t starts[kFields + 1];
   starts[0] = start;
@@ -97,11 +97,11 @@ void Parser::criteo_row(Rows &rows, const char *piece, const char *readable, uin
   for (const CriteoSlot &slot : criteo_plain_) {
     const std::string_view text = field(slot.at);
     if (!(text.size() & ~size_t{8}) && readable - text.data() >= 8 && !layout_.raw_keys) [[likely]] {
-      keys[slot.slot] = either(text.empty(), slot.missing_key, hash_eight(text.data(), slot.seed));
+      keys[slot.slot] = either(text.empty(), slot.missing_key, base::hash_eight(text.data(), slot.seed));
     } else if (text.empty()) {
       keys[slot.slot] = slot.missing_key;
     } else if (!layout_.raw_keys) {
-      keys[slot.slot] = xxh64(text, slot.seed);
+      keys[slot.slot] = base::xxh64(text, slot.seed);
     } else if (!parse_key(text, keys[slot.slot])) {
       rows.fail("slot", layout_.slots[slot.slot].name, "a decimal number of 64 bits (keys: raw)", text);
       return;
@@ -114,8 +114,8 @@ void Parser::criteo_row(Rows &rows, const char *piece, const char *readable, uin
   rows.finish_filled();
 }
 
-Parsed Parser::parse_criteo(std::string_view data) const {
-  Rows rows(layout_, std::min(count_lines(data), data.size() / (kFields - 1)));
+ParsedRows Parser::parse_criteo(std::string_view data) const {
+  RowBuilder rows(layout_, std::min(count_lines(data), data.size() / (kFields - 1)));
   SeparatorIndex index;
   const char *readable = data.data() + data.size();
   while (!data.empty()) {
@@ -141,4 +141,4 @@ Parsed Parser::parse_criteo(std::string_view data) const {
   return rows.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

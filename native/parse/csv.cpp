@@ -6,7 +6,7 @@
 #include "parse/parser.h"
 #include "parse/scan.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 
@@ -63,8 +63,8 @@ class QuotedLine {
 
 }  // namespace
 
-Parsed Parser::parse_csv(std::string_view data) const {
-  Rows rows(layout_, std::min(count_lines(data), data.size() / std::max(width_ - 1, 1u) + 1));
+ParsedRows Parser::parse_csv(std::string_view data) const {
+  RowBuilder rows(layout_, std::min(count_lines(data), data.size() / std::max(width_ - 1, 1u) + 1));
   SeparatorIndex index;
   QuotedLine quoted_line;
   const auto wrong_count = [&](size_t fields) {
@@ -111,4 +111,4 @@ Parsed Parser::parse_csv(std::string_view data) const {
   return rows.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -6,10 +6,10 @@
 #include "parse/scan.h"
 #include "parse/tokens.h"
 
-namespace clickline {
+namespace clickline::parse {
 
-Parsed Parser::parse_elasticctr(std::string_view data) const {
-  Rows rows(layout_, std::min(count_lines(data), data.size() / 3 + 1));   // "1 0" is the shortest row
+ParsedRows Parser::parse_elasticctr(std::string_view data) const {
+  RowBuilder rows(layout_, std::min(count_lines(data), data.size() / 3 + 1));   // "1 0" is the shortest row
   const Column show{.name = "show", .uses = {{Purpose::weight, 0}}};
   const Column click{.name = "click", .uses = {{Purpose::label, 0}}};
   const bool weighted = layout_.weight == show.name, labelled = !layout_.labels.empty();
@@ -40,4 +40,4 @@ Parsed Parser::parse_elasticctr(std::string_view data) const {
   return rows.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

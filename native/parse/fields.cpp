@@ -1,9 +1,9 @@
-// The rare half of fields.h: numbers that are not a few digits, tables, messages.
+// The slow paths of parse/fields.h: numbers that are not a few digits, tables, messages.
 #include "parse/fields.h"
 
 #include <cstdlib>
 
-namespace clickline {
+namespace clickline::parse {
 
 SmallNumbers::SmallNumbers() {
   for (int i = 0; i < kCount; ++i) {
@@ -44,7 +44,7 @@ bool to_seconds(std::string_view text, int64_t &out) {
   return parse_decimal(text, v) && to_seconds(v, out);
 }
 
-SlotKeys::SlotKeys(std::string_view slot, bool bucketed) : seed_(slot_seed(slot)) {
+SlotKeys::SlotKeys(std::string_view slot, bool bucketed) : seed_(base::slot_seed(slot)) {
   if (!bucketed) return;
   std::vector<uint64_t> table;
   for (int64_t bucket = -static_cast<int64_t>(kBelow); bucket < 512; ++bucket) table.push_back(of_bucket(bucket));
@@ -67,4 +67,4 @@ std::string quoted(std::string_view value) {
   return out;
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

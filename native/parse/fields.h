@@ -13,7 +13,7 @@
 
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 // Small whole numbers are nearly all the numbers of a click log: their logarithms are looked up.
 struct SmallNumbers {
@@ -39,7 +39,7 @@ bool parse_decimal(std::string_view text, double &out);
 // A whole number of up to 8 digits, all at once; none is 0. Reads 8 bytes from `p`, whatever `length` is.
 inline bool parse_eight(const char *p, size_t length, uint64_t &out) {
   // Shifted in two halves, because a shift by 64 is undefined.
-  uint64_t v = detail::load64(p) << (32 - 4 * length) << (32 - 4 * length);
+  uint64_t v = base::load64(p) << (32 - 4 * length) << (32 - 4 * length);
   v |= 0x3030303030303030ull >> (4 * length) >> (4 * length);
   if (((v + 0x4646464646464646ull) | (v - 0x3030303030303030ull)) & 0x8080808080808080ull) return false;
   v -= 0x3030303030303030ull;
@@ -156,15 +156,6 @@ inline float normalised(double v, Normalise how, double center, double spread) {
 
 // --- value to key ---------------------------------------------------------------------------------------
 
-// XXH64 of exactly 8 bytes, the length of a Criteo category.
-inline uint64_t hash_eight(const char *p, uint64_t seed) {
-  using namespace detail;
-  uint64_t h = std::rotl((seed + P5 + 8) ^ mix_lane(0, load64(p)), 27) * P1 + P4;
-  h = (h ^ (h >> 33)) * P2;
-  h = (h ^ (h >> 29)) * P3;
-  return h ^ (h >> 32);
-}
-
 // One slot's keys: its seed, and the keys of the buckets that occur, computed once.
 class SlotKeys {
  public:
@@ -173,7 +164,7 @@ class SlotKeys {
 
   uint64_t seed() const { return seed_; }
   uint64_t of(std::string_view value) const {
-    return value.size() == 8 ? hash_eight(value.data(), seed_) : xxh64(value, seed_);
+    return value.size() == 8 ? base::hash_eight(value.data(), seed_) : base::xxh64(value, seed_);
   }
   uint64_t of_bucket(int64_t bucket) const {
     const uint64_t at = static_cast<uint64_t>(bucket) + kBelow;
@@ -191,4 +182,4 @@ class SlotKeys {
 // A value as an error message shows it: quoted, shortened, control characters escaped.
 std::string quoted(std::string_view value);
 
-}  // namespace clickline
+}  // namespace clickline::parse

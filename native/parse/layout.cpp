@@ -5,21 +5,21 @@
 #include <limits>
 #include <stdexcept>
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 
 [[noreturn]] void refuse(const std::string &message) { throw std::invalid_argument(message); }
 
 Slot slot_of(const SlotSpec &spec, bool raw_keys) {
-  const std::string who = "slot " + quoted(spec.name);
+  const std::string subject = "slot " + quoted(spec.name);
   if (spec.bucket != "none" && spec.bucket != "log")
-    refuse(who + ": bucket must be 'none' or 'log', got " + quoted(spec.bucket));
+    refuse(subject + ": bucket must be 'none' or 'log', got " + quoted(spec.bucket));
   const bool bucketed = spec.bucket == "log";
-  if (bucketed && raw_keys) refuse(who + ": a bucket is hashed, so it does not go with raw keys");
-  if (spec.separator.size() > 1) refuse(who + ": separator must be one ASCII character, got " + quoted(spec.separator));
+  if (bucketed && raw_keys) refuse(subject + ": a bucket is hashed, so it does not go with raw keys");
+  if (spec.separator.size() > 1) refuse(subject + ": separator must be one ASCII character, got " + quoted(spec.separator));
   if (spec.max_values < 1 || spec.max_values > std::numeric_limits<int32_t>::max())
-    refuse(who + ": max_values must be at least 1, got " + std::to_string(spec.max_values));
+    refuse(subject + ": max_values must be at least 1, got " + std::to_string(spec.max_values));
   Slot slot{.name = spec.name,
             .column = spec.column,
             .bucketed = bucketed,
@@ -34,16 +34,16 @@ Slot slot_of(const SlotSpec &spec, bool raw_keys) {
 }
 
 Dense dense_of(const DenseSpec &spec, uint32_t first) {
-  const std::string who = "dense feature " + quoted(spec.name);
-  if (spec.size < 1 || spec.size > 65'536) refuse(who + ": size must be 1 to 65536, got " + std::to_string(spec.size));
+  const std::string subject = "dense feature " + quoted(spec.name);
+  if (spec.size < 1 || spec.size > 65'536) refuse(subject + ": size must be 1 to 65536, got " + std::to_string(spec.size));
   Normalise how = Normalise::none;
   if (spec.normalise == "log1p") how = Normalise::log1p;
   else if (spec.normalise == "criteo") how = Normalise::criteo;
   else if (spec.normalise == "standard" || spec.normalise == "minmax") how = Normalise::affine;
   else if (spec.normalise != "none")
-    refuse(who + ": normalise must be none, log1p, standard, minmax or criteo, got " + quoted(spec.normalise));
+    refuse(subject + ": normalise must be none, log1p, standard, minmax or criteo, got " + quoted(spec.normalise));
   if (how == Normalise::affine && !(std::isfinite(spec.center) && std::isfinite(spec.spread) && spec.spread > 0))
-    refuse(who + ": center must be finite and spread finite and above 0");
+    refuse(subject + ": center must be finite and spread finite and above 0");
   return {.name = spec.name,
           .column = spec.column,
           .size = static_cast<uint32_t>(spec.size),
@@ -78,7 +78,7 @@ Layout::Layout(const ParserSpec &spec)
 void Layout::use(const std::string &name, Purpose purpose, size_t index) {
   if (name.empty()) refuse("a column has no name");
   const auto place = [this](uint32_t column) {
-    uint64_t at = xxh64(columns[column].name, 0);
+    uint64_t at = base::xxh64(columns[column].name, 0);
     while (places_[at & (places_.size() - 1)]) ++at;
     places_[at & (places_.size() - 1)] = column + 1;
   };
@@ -95,4 +95,4 @@ void Layout::use(const std::string &name, Purpose purpose, size_t index) {
   columns[static_cast<size_t>(found - columns.data())].uses.push_back({purpose, static_cast<uint32_t>(index)});
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -9,7 +9,7 @@
 
 #include "parse/fields.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 // As the user wrote it (see config/features.py); nothing here is checked yet.
 struct SlotSpec {
@@ -74,7 +74,7 @@ class Layout {
   std::vector<Column> columns;   // those that are used, in no particular order
 
   const Column *find(std::string_view name) const {
-    for (uint64_t at = xxh64(name, 0);; ++at) {
+    for (uint64_t at = base::xxh64(name, 0);; ++at) {
       const uint32_t place = places_[at & (places_.size() - 1)];
       if (!place) return nullptr;
       if (columns[place - 1].name == name) return &columns[place - 1];
@@ -86,4 +86,4 @@ class Layout {
   std::vector<uint32_t> places_;   // open addressing; 0 = free, else 1 + index of a column
 };
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -4,7 +4,7 @@
 
 #include "parse/parser.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 
@@ -69,7 +69,7 @@ void Parser::place_fields(const std::vector<std::string> &columns) {
   std::sort(fields_.begin(), fields_.end(), [](const Field &a, const Field &b) { return a.at < b.at; });
 }
 
-Parsed Parser::parse(std::string_view lines) const {
+ParsedRows Parser::parse(std::string_view lines) const {
   switch (format_) {
     case Format::criteo: return parse_criteo(lines);
     case Format::slots: return parse_slots(lines);
@@ -80,4 +80,4 @@ Parsed Parser::parse(std::string_view lines) const {
   throw std::invalid_argument("a parser of columns has no text to parse; use parse_columns");
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

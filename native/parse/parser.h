@@ -8,24 +8,24 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "parse/layout.h"
 #include "parse/row_builder.h"
-#include "request/tensors.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 enum class Format { criteo, slots, elasticctr, csv, columns };
 
 // A column of an Arrow record batch; buffers as the Arrow columnar format has them. Sizes in bytes are checked.
-enum class Kind { text32, text64, int64, uint64, float32, float64, boolean };
+enum class ArrowType { text32, text64, int64, uint64, float32, float64, boolean };
 struct ArrowColumn {
   std::string name;
-  Kind kind = Kind::int64;
+  ArrowType kind = ArrowType::int64;
   size_t offset = 0, length = 0;     // of the values: the first one's place in the buffers, and how many
-  Bytes validity, starts, values;   // no validity: none is null; starts: of text only
+  base::Bytes validity, starts, values;   // no validity: none is null; starts: of text only
   bool listed = false;               // whether each row holds a list of values
   size_t list_offset = 0;
-  Bytes list_validity, list_starts;   // 64-bit starts, counted from the first value
+  base::Bytes list_validity, list_starts;   // 64-bit starts, counted from the first value
 };
 
 class Parser {
@@ -35,13 +35,10 @@ class Parser {
   Parser &operator=(const Parser &) = delete;
 
   const Layout &layout() const { return layout_; }
-  Parsed parse(std::string_view lines) const;   // whole lines; the last one may lack its line break
-  Parsed parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const;
-
-  // Requests, of any format: all their rows, or a Refused that says what is wrong (see requests.h).
-  Parsed parse_json(std::string_view body, size_t most_rows) const;       // {"instances": [{column: value, …}, …]}
-  Parsed parse_feasigns(std::string_view body, size_t most_rows) const;   // ElasticCTR's, see parse_feasigns.cpp
-  Parsed parse_tensors(const Tensors &tensors, size_t most_rows) const;
+  // Columns of the data that nothing is read from.
+  const std::vector<std::string> &unused_columns() const { return unused_; }
+  ParsedRows parse(std::string_view lines) const;   // whole lines; the last one may lack its line break
+  ParsedRows parse_columns(size_t rows, const std::vector<ArrowColumn> &columns) const;
 
  private:
   struct Field {
@@ -54,15 +51,15 @@ class Parser {
   };
   void place_fields(const std::vector<std::string> &columns);   // criteo, csv
   void prepare_criteo();
-  Parsed parse_criteo(std::string_view data) const;
-  void criteo_row(Rows &rows, const char *piece, const char *readable, uint32_t start, const uint32_t *ends) const;
-  Parsed parse_csv(std::string_view data) const;
-  Parsed parse_slots(std::string_view data) const;
-  Parsed parse_elasticctr(std::string_view data) const;
+  ParsedRows parse_criteo(std::string_view data) const;
+  void criteo_row(RowBuilder &rows, const char *piece, const char *readable, uint32_t start, const uint32_t *ends) const;
+  ParsedRows parse_csv(std::string_view data) const;
+  ParsedRows parse_slots(std::string_view data) const;
+  ParsedRows parse_elasticctr(std::string_view data) const;
 
   Format format_;
   Layout layout_;
-  std::vector<std::string> unused_;             // columns of the data that nothing is read from
+  std::vector<std::string> unused_;
   char delimiter_ = '\t';
   uint32_t width_ = 0;                          // fields of a line
   std::vector<Field> fields_;                   // used ones, in the order of the line
@@ -73,4 +70,4 @@ class Parser {
   std::vector<Column> criteo_columns_;          // what criteo_single_ points to
 };
 
-}  // namespace clickline
+}  // namespace clickline::parse

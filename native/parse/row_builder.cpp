@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <type_traits>
 
-namespace clickline {
+namespace clickline::parse {
 
 namespace {
 constexpr size_t kErrorsKept = 10;
 constexpr size_t kMostKeys = size_t{1} << 31;   // of one row, so that 32 bits count them
 }
 
-Rows::Rows(const Layout &layout, size_t capacity)
+RowBuilder::RowBuilder(const Layout &layout, size_t capacity)
     : layout_(layout), capacity_(capacity), keys_capacity_(capacity * layout.slots.size()),
       counts_(layout.slots.size()), dense_counts_(layout.dense.size()), cursors_(layout.slots.size()) {
   out_.labels.resize(capacity * layout.labels.size());
@@ -24,7 +24,7 @@ Rows::Rows(const Layout &layout, size_t capacity)
   out_.missing_dense.assign(layout.dense.size(), 0);
 }
 
-void Rows::begin() {
+void RowBuilder::begin() {
   ++out_.lines;
   bad_ = false, in_order_ = true, seen_ = 0;
   std::fill(counts_.begin(), counts_.end(), 0);
@@ -32,7 +32,7 @@ void Rows::begin() {
   pending_slots_.clear(), pending_keys_.clear();
 }
 
-bool Rows::fail(const std::string &reason) {
+bool RowBuilder::fail(const std::string &reason) {
   if (!bad_) {
     ++out_.bad;
     if (out_.errors.size() < kErrorsKept) out_.errors.emplace_back(out_.lines, reason);
@@ -41,14 +41,14 @@ bool Rows::fail(const std::string &reason) {
   return false;
 }
 
-bool Rows::fail(std::string_view what, std::string_view name, std::string_view expected, std::string_view got) {
-  if (bad_ || out_.errors.size() >= kErrorsKept) return fail(std::string());   // nobody would read it
+bool RowBuilder::fail(std::string_view what, std::string_view name, std::string_view expected, std::string_view got) {
+  if (bad_ || out_.errors.size() >= kErrorsKept) return fail(std::string());   // only the first reasons are kept
   std::string reason(what);
   reason.append(" '").append(name).append("' must be ").append(expected).append(", got ").append(quoted(got));
   return fail(reason);
 }
 
-std::string Rows::forgiven() {
+std::string RowBuilder::forgiven() {
   std::string reason = std::move(out_.errors.back().second);
   out_.errors.pop_back();
   --out_.bad;
@@ -56,14 +56,14 @@ std::string Rows::forgiven() {
   return reason;
 }
 
-bool Rows::once(uint32_t bit, std::string_view what, const std::string &name) {
+bool RowBuilder::once(uint32_t bit, std::string_view what, const std::string &name) {
   if (seen_ & (1u << bit)) return fail(std::string(what) + " '" + name + "' is given more than once");
   seen_ |= 1u << bit;
   return true;
 }
 
 template <class V>
-bool Rows::take_label(uint32_t index, V value) {
+bool RowBuilder::take_label(uint32_t index, V value) {
   double v;
   TextBuffer buffer;
   if (!to_number(value, v) || (v != 0 && v != 1))
@@ -72,7 +72,7 @@ bool Rows::take_label(uint32_t index, V value) {
   return once(index, "label", layout_.labels[index]);
 }
 
-void Rows::add_key(uint32_t slot, uint64_t key) {
+void RowBuilder::add_key(uint32_t slot, uint64_t key) {
   in_order_ &= pending_keys_.size() == slot;
   pending_slots_.push_back(slot);
   pending_keys_.push_back(key);
@@ -80,7 +80,7 @@ void Rows::add_key(uint32_t slot, uint64_t key) {
 }
 
 template <class V>
-bool Rows::take_slot(uint32_t index, V value) {
+bool RowBuilder::take_slot(uint32_t index, V value) {
   const Slot &slot = layout_.slots[index];
   TextBuffer buffer;
   if constexpr (std::is_same_v<V, std::string_view>) {
@@ -118,7 +118,7 @@ bool Rows::take_slot(uint32_t index, V value) {
 }
 
 template <class V>
-bool Rows::take_dense(uint32_t index, V value) {
+bool RowBuilder::take_dense(uint32_t index, V value) {
   if constexpr (std::is_same_v<V, std::string_view>) {
     if (value.empty()) return true;
   }
@@ -134,7 +134,7 @@ bool Rows::take_dense(uint32_t index, V value) {
 }
 
 template <class V>
-bool Rows::take_extra(Purpose purpose, V value) {
+bool RowBuilder::take_extra(Purpose purpose, V value) {
   TextBuffer buffer;
   if (purpose == Purpose::weight) {
     double v;
@@ -153,7 +153,7 @@ bool Rows::take_extra(Purpose purpose, V value) {
 }
 
 template <class V>
-bool Rows::take(const Column &column, V value) {
+bool RowBuilder::take(const Column &column, V value) {
   for (const Use use : column.uses) {
     bool good;
     switch (use.purpose) {
@@ -167,14 +167,14 @@ bool Rows::take(const Column &column, V value) {
   return true;
 }
 
-template bool Rows::take(const Column &, std::string_view);
-template bool Rows::take(const Column &, int64_t);
-template bool Rows::take(const Column &, uint64_t);
-template bool Rows::take(const Column &, double);
-template bool Rows::take(const Column &, float);
-template bool Rows::take(const Column &, bool);
+template bool RowBuilder::take(const Column &, std::string_view);
+template bool RowBuilder::take(const Column &, int64_t);
+template bool RowBuilder::take(const Column &, uint64_t);
+template bool RowBuilder::take(const Column &, double);
+template bool RowBuilder::take(const Column &, float);
+template bool RowBuilder::take(const Column &, bool);
 
-bool Rows::complete_single() {
+bool RowBuilder::complete_single() {
   const size_t labels = layout_.labels.size();
   if ((seen_ & ((1u << labels) - 1)) != (1u << labels) - 1)
     for (size_t i = 0; i < labels; ++i)
@@ -185,7 +185,7 @@ bool Rows::complete_single() {
   return true;
 }
 
-bool Rows::complete_dense() {
+bool RowBuilder::complete_dense() {
   for (size_t i = 0; i < dense_counts_.size(); ++i) {
     const Dense &dense = layout_.dense[i];
     if (dense_counts_[i] && dense_counts_[i] != dense.size)
@@ -202,14 +202,14 @@ bool Rows::complete_dense() {
 }
 
 // Until a slot has several keys, offsets would only repeat what is known.
-void Rows::start_offsets() {
+void RowBuilder::start_offsets() {
   const size_t slots = layout_.slots.size();
   out_.offsets.resize(capacity_ * slots + 1);
   for (size_t i = 0; i < out_.n * slots; ++i) out_.offsets[i] = static_cast<int64_t>(i);
   out_.ragged = true;
 }
 
-void Rows::complete_slots() {
+void RowBuilder::complete_slots() {
   const size_t slots = counts_.size(), given = pending_keys_.size(), first = out_.keys_count;
   size_t total = 0;
   for (size_t s = 0; s < slots; ++s) total += std::clamp(counts_[s], 1u, layout_.slots[s].max_values);
@@ -246,20 +246,20 @@ void Rows::complete_slots() {
   out_.keys_count += total;
 }
 
-void Rows::finish() {
+void RowBuilder::finish() {
   if (bad_) return;
   if (pending_keys_.size() > kMostKeys) fail("more than 2^31 values in one row");
   else if (complete_single() && complete_dense()) complete_slots(), ++out_.n;
 }
 
-void Rows::finish_filled() {
+void RowBuilder::finish_filled() {
   out_.keys_count += layout_.slots.size();
   ++out_.n;
 }
 
-Parsed Rows::done() {
+ParsedRows RowBuilder::done() {
   if (out_.ragged) out_.offsets[out_.n * layout_.slots.size()] = static_cast<int64_t>(out_.keys_count);
   return std::move(out_);
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -1,5 +1,5 @@
-// Rows in the making. A format hands over the values of one row in any order; a row that turns out to be bad
-// leaves no trace but its reason. What comes out is row-major, as clickline.data.batch.Batch wants it.
+// Builds the arrays of parsed rows. A format hands over the values of one row in any order; a row that turns out
+// to be bad leaves nothing but its reason. What comes out is row-major, as clickline.data.batch.Batch wants it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "parse/layout.h"
 
-namespace clickline {
+namespace clickline::parse {
 
 // Memory that is not zeroed first, and that Python can take over.
 template <class T>
@@ -38,7 +38,7 @@ class Array {
   T *data_ = nullptr;
 };
 
-struct Parsed {
+struct ParsedRows {
   size_t n = 0, lines = 0, bad = 0, keys_count = 0;
   Array<float> labels, dense, weights;
   Array<uint64_t> keys, groups;
@@ -48,12 +48,12 @@ struct Parsed {
   std::vector<uint64_t> missing_slots, missing_dense;   // rows without a value, per slot and per dense feature
 };
 
-class Rows {
+class RowBuilder {
  public:
-  Rows(const Layout &layout, size_t capacity);   // room for `capacity` rows; never give it more
+  RowBuilder(const Layout &layout, size_t capacity);   // room for `capacity` rows; never give it more
 
-  void blank() { ++out_.lines; }   // a line that is no row
-  void begin();                    // a line that is one
+  void blank() { ++out_.lines; }   // a line without a row
+  void begin();                    // a line with a row
   // A value of the row; false if it spoils the row. An empty text says that there is no value.
   template <class V>
   bool take(const Column &column, V value);
@@ -62,7 +62,7 @@ class Rows {
   bool fail(std::string_view what, std::string_view name, std::string_view expected, std::string_view got);
   bool bad() const { return bad_; }          // whether the row has failed, once it is finished
   std::string forgiven();                    // why the row failed; more of its values may be handed over then
-  Parsed done();
+  ParsedRows done();
 
   // For a format with exactly one value per slot that fills in keys and dense numbers itself (Criteo).
   uint64_t *key_row() const { return out_.keys.data() + out_.n * layout_.slots.size(); }
@@ -89,7 +89,7 @@ class Rows {
 
   static constexpr uint32_t kWeight = 16, kTime = 17, kGroup = 18;   // bits of seen_ after those of the labels
   const Layout &layout_;
-  Parsed out_;
+  ParsedRows out_;
   size_t capacity_, keys_capacity_;
   // Of the current row:
   bool bad_ = false, in_order_ = true;
@@ -99,12 +99,12 @@ class Rows {
   std::vector<int64_t> cursors_;
 };
 
-// Defined in rows.cpp, for the kinds of value that there are.
-extern template bool Rows::take(const Column &, std::string_view);
-extern template bool Rows::take(const Column &, int64_t);
-extern template bool Rows::take(const Column &, uint64_t);
-extern template bool Rows::take(const Column &, double);
-extern template bool Rows::take(const Column &, float);
-extern template bool Rows::take(const Column &, bool);
+// Defined in row_builder.cpp for every type of value that a format hands over.
+extern template bool RowBuilder::take(const Column &, std::string_view);
+extern template bool RowBuilder::take(const Column &, int64_t);
+extern template bool RowBuilder::take(const Column &, uint64_t);
+extern template bool RowBuilder::take(const Column &, double);
+extern template bool RowBuilder::take(const Column &, float);
+extern template bool RowBuilder::take(const Column &, bool);
 
-}  // namespace clickline
+}  // namespace clickline::parse

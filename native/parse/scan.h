@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-namespace clickline {
+namespace clickline::parse {
 
 // Bit i is set where p[i] is `wanted`. Reads p[0..63].
 inline uint64_t match64(const char *p, char wanted) {
@@ -123,4 +123,4 @@ class SeparatorIndex {
   size_t capacity_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::parse

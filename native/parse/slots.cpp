@@ -4,10 +4,10 @@
 #include "parse/scan.h"
 #include "parse/tokens.h"
 
-namespace clickline {
+namespace clickline::parse {
 
-Parsed Parser::parse_slots(std::string_view data) const {
-  Rows rows(layout_, count_lines(data));
+ParsedRows Parser::parse_slots(std::string_view data) const {
+  RowBuilder rows(layout_, count_lines(data));
   while (!data.empty()) {
     std::string_view line = take_line(data);
     std::string_view token = take_token(line);
@@ -30,4 +30,4 @@ Parsed Parser::parse_slots(std::string_view data) const {
   return rows.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

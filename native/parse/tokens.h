@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace clickline {
+namespace clickline::parse {
 
 // The next word of `line`, empty when there is none; `line` then starts after it.
 inline std::string_view take_token(std::string_view &line) {
@@ -16,4 +16,4 @@ inline std::string_view take_token(std::string_view &line) {
   return {start, static_cast<size_t>(p - start)};
 }
 
-}  // namespace clickline
+}  // namespace clickline::parse

@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-namespace clickline {
+namespace clickline::plan {
 namespace {
 
 // Positions are 31 bits, the vectors of the output are counted with 32.
@@ -67,4 +67,4 @@ void check_offsets(std::span<const int64_t> offsets, size_t first, size_t last) 
              str(i - 1) + "] = " + str(offsets[i - 1]));
 }
 
-}  // namespace clickline
+}  // namespace clickline::plan

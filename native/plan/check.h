@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace clickline {
+namespace clickline::plan {
 
 struct PlanInput;
 
@@ -13,4 +13,4 @@ struct PlanInput;
 void check_input(const PlanInput &input);
 void check_offsets(std::span<const int64_t> offsets, size_t first, size_t last);
 
-}  // namespace clickline
+}  // namespace clickline::plan

@@ -9,7 +9,7 @@
 
 #include "base/recycled.h"
 
-namespace clickline {
+namespace clickline::plan {
 
 // A distinct key of a partition.
 struct Candidate {
@@ -24,9 +24,9 @@ inline uint64_t taken(uint32_t id) { return 0 - ((uint64_t{0} - id) >> 63); }
 
 // Open addressing over candidates 1 to n; 0 in the table means free, so candidate 0 is a dummy. It grows with the
 // distinct keys, not with the occurrences: one very frequent key must not make it leave the cache.
-class Index {
+class CandidateIndex {
  public:
-  explicit Index(size_t occurrences) : size_(std::bit_ceil(std::clamp<size_t>(occurrences * 2, 16, kSmall))) {
+  explicit CandidateIndex(size_t occurrences) : size_(std::bit_ceil(std::clamp<size_t>(occurrences * 2, 16, kSmall))) {
     clear();
   }
   size_t size() const { return size_; }
@@ -39,7 +39,7 @@ class Index {
 
   void grow(const Candidate *found, uint32_t n) {
     size_ *= 4;
-    big_ = Recycled<uint32_t>(size_ > kSmall ? size_ : 0);
+    big_ = base::Recycled<uint32_t>(size_ > kSmall ? size_ : 0);
     clear();
     for (uint32_t id = 1; id <= n; ++id) {
       size_t at = home(found[id].key, size_);
@@ -53,8 +53,8 @@ class Index {
   void clear() { std::memset(table(), 0, size_ * sizeof(uint32_t)); }
 
   size_t size_;
-  Recycled<uint32_t> big_;
+  base::Recycled<uint32_t> big_;
   uint32_t small_[kSmall];
 };
 
-}  // namespace clickline
+}  // namespace clickline::plan

@@ -1,7 +1,7 @@
 // Making a plan: occurrences are spread, in batch order, over 256 partitions (the high bits of the bucket), each
 // small enough for the L1 cache; a partition is then deduplicated with a small hash table and sorted by bucket.
 // Rows are cut into chunks that work side by side; a chunk's share of each partition is counted beforehand, so
-// that the result does not depend on who ran when.
+// that the result does not depend on the order in which threads ran.
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 #include "plan/check.h"
 #include "plan/index.h"
 
-namespace clickline {
+namespace clickline::plan {
 namespace {
 
-constexpr size_t kPartitions = 256, kBucketsEach = kBuckets / kPartitions;
+constexpr size_t kPartitions = 256, kBucketsEach = base::kBuckets / kPartitions;
 constexpr size_t kPartitionsPerTask = 8;
 constexpr size_t kKeysWorthSharing = 4096;  // fewer occurrences are done before a helper is awake
 
@@ -28,7 +28,7 @@ struct Occurrence {
 
 // Asks for the cache lines of a range that will be written in no particular order.
 template <class T>
-void claim(Recycled<T> &array, size_t first, size_t count) {
+void claim(base::Recycled<T> &array, size_t first, size_t count) {
   for (size_t i = 0; i < count; i += 64 / sizeof(T)) __builtin_prefetch(&array[first + i], 1);
 }
 
@@ -45,13 +45,13 @@ class PlanBuilder {
   void build() {
     if (plan_.ragged_) {
       count_kept();
-      plan_.starts_ = Recycled<uint32_t>(in_.rows * plan_.width_ + 1);
+      plan_.starts_ = base::Recycled<uint32_t>(in_.rows * plan_.width_ + 1);
       plan_.starts_[in_.rows * plan_.width_] = static_cast<uint32_t>(first_[chunks_]);
     } else {
       for (size_t c = 0; c <= chunks_; ++c) first_[c] = row(c) * plan_.width_;
     }
     plan_.occurrences_ = first_[chunks_];
-    if (plan_.sequence_) plan_.lengths_ = Recycled<int32_t>(in_.rows);
+    if (plan_.sequence_) plan_.lengths_ = base::Recycled<int32_t>(in_.rows);
     plan_.ragged_ ? partition<true>() : partition<false>();
     deduplicate_and_finish();
   }
@@ -62,7 +62,7 @@ class PlanBuilder {
   // Ragged only: checks the offsets, and finds how many values each chunk of rows keeps.
   void count_kept() {
     std::vector<size_t> kept(chunks_, 0);
-    parallel_for(chunks_, threads_, [&](size_t c) {
+    base::parallel_for(chunks_, threads_, [&](size_t c) {
       check_offsets(in_.offsets, row(c) * in_.columns, row(c + 1) * in_.columns);
       for (size_t r = row(c); r < row(c + 1); ++r)
         for (int64_t column : in_.select) {
@@ -102,9 +102,9 @@ class PlanBuilder {
 
   template <bool Ragged>
   void partition() {
-    auto partition_of = [](uint64_t key) { return bucket_of(key) / kBucketsEach; };
+    auto partition_of = [](uint64_t key) { return base::bucket_of(key) / kBucketsEach; };
     std::vector<uint32_t> next(chunks_ * kPartitions, 0);  // first counts, then places
-    parallel_for(chunks_, threads_, [&](size_t c) {
+    base::parallel_for(chunks_, threads_, [&](size_t c) {
       uint32_t *count = next.data() + c * kPartitions;
       auto start = [&](size_t number, size_t position) { plan_.starts_[number] = static_cast<uint32_t>(position); };
       each<Ragged>(c, start, [&](uint64_t key, size_t, size_t, size_t) { ++count[partition_of(key)]; });
@@ -115,8 +115,8 @@ class PlanBuilder {
       for (size_t c = 0; c < chunks_; ++c) place += std::exchange(next[c * kPartitions + p], place);
     }
     bounds_[kPartitions] = place;
-    spread_ = Recycled<Occurrence>(place);
-    parallel_for(chunks_, threads_, [&](size_t c) {
+    spread_ = base::Recycled<Occurrence>(place);
+    base::parallel_for(chunks_, threads_, [&](size_t c) {
       uint32_t *at = next.data() + c * kPartitions;
       Occurrence *out = spread_.data();
       auto ignore = [](size_t, size_t) {};
@@ -133,23 +133,23 @@ class PlanBuilder {
   }
 
   // A task is a few partitions. Where its distinct keys go is known once all tasks before it are deduplicated;
-  // whoever completes such a row of tasks finishes them, while they are still in the cache. Nobody waits.
+  // the thread that completes such a row of tasks finishes them, while they are still in the cache. No thread waits.
   void deduplicate_and_finish() {
     constexpr size_t each = kPartitionsPerTask, tasks = kPartitions / each;
     const size_t most = plan_.occurrences_;
-    candidates_ = Recycled<Candidate>(most + kPartitions);
-    plan_.unique_ = Recycled<uint64_t>(most);
-    plan_.slots_ = Recycled<uint16_t>(most);
-    plan_.shows_ = Recycled<float>(most);
-    plan_.clicks_ = Recycled<float>(most);
-    plan_.runs_ = Recycled<uint32_t>(most + 1);
-    plan_.targets_ = Recycled<uint32_t>(most);
-    plan_.which_ = Recycled<uint32_t>(most);
+    candidates_ = base::Recycled<Candidate>(most + kPartitions);
+    plan_.unique_ = base::Recycled<uint64_t>(most);
+    plan_.slots_ = base::Recycled<uint16_t>(most);
+    plan_.shows_ = base::Recycled<float>(most);
+    plan_.clicks_ = base::Recycled<float>(most);
+    plan_.runs_ = base::Recycled<uint32_t>(most + 1);
+    plan_.targets_ = base::Recycled<uint32_t>(most);
+    plan_.which_ = base::Recycled<uint32_t>(most);
     std::mutex mutex;
     bool done[tasks] = {};
     size_t next = 0;
     uint32_t base = 0;
-    parallel_for(tasks, threads_, [&](size_t task) {
+    base::parallel_for(tasks, threads_, [&](size_t task) {
       for (size_t p = task * each; p < (task + 1) * each; ++p) deduplicate(p);
       size_t first, last;
       {
@@ -173,12 +173,12 @@ class PlanBuilder {
   void deduplicate(size_t p) {
     Occurrence *o = spread_.data() + bounds_[p], *end = spread_.data() + bounds_[p + 1];
     Candidate *found = candidates(p);
-    Index index(static_cast<size_t>(end - o));
+    CandidateIndex index(static_cast<size_t>(end - o));
     uint32_t *table = index.table(), n = 0;
     size_t size = index.size();
     found[0] = {};
     for (; o != end; ++o) {
-      size_t at = Index::home(o->key, size);
+      size_t at = CandidateIndex::home(o->key, size);
       uint32_t id = table[at];
       while ((found[id].key ^ o->key) & taken(id)) id = table[at = (at + 1) & (size - 1)];
       // Whether a key is new is a toss-up that no branch predictor wins. So both cases take the same path, and
@@ -210,13 +210,13 @@ class PlanBuilder {
     // Two counters per bucket: distinct keys, for places in unique, and occurrences, for places in targets.
     uint32_t rank[kBucketsEach + 1] = {base_[p]}, place[kBucketsEach + 1] = {bounds_[p]};
     for (Candidate *k = begin; k != end; ++k) {
-      const size_t bucket = bucket_of(k->key) % kBucketsEach;
+      const size_t bucket = base::bucket_of(k->key) % kBucketsEach;
       ++rank[bucket + 1];
       place[bucket + 1] += k->count;
     }
     for (size_t b = 0; b < kBucketsEach; ++b) rank[b + 1] += rank[b], place[b + 1] += place[b];
     for (Candidate *k = begin; k != end; ++k) {
-      const size_t bucket = bucket_of(k->key) % kBucketsEach, u = rank[bucket]++;
+      const size_t bucket = base::bucket_of(k->key) % kBucketsEach, u = rank[bucket]++;
       plan_.unique_[u] = k->key;
       plan_.shows_[u] = static_cast<float>(k->count);
       plan_.clicks_[u] = static_cast<float>(k->clicks);
@@ -241,8 +241,8 @@ class PlanBuilder {
   std::vector<size_t> first_;  // position of each chunk's first kept value
   uint32_t bounds_[kPartitions + 1];
   uint32_t distinct_[kPartitions], base_[kPartitions];  // per partition: distinct keys; where they start in unique
-  Recycled<Occurrence> spread_;
-  Recycled<Candidate> candidates_;
+  base::Recycled<Occurrence> spread_;
+  base::Recycled<Candidate> candidates_;
 };
 
 Plan::Plan(const PlanInput &input)
@@ -259,4 +259,4 @@ Plan::Plan(const PlanInput &input)
   PlanBuilder(input, *this).build();
 }
 
-}  // namespace clickline
+}  // namespace clickline::plan

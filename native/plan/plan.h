@@ -17,7 +17,7 @@
 
 #include "base/recycled.h"
 
-namespace clickline {
+namespace clickline::plan {
 
 enum class Pooling : uint8_t { sum = 0, mean = 1, max = 2 };
 
@@ -74,7 +74,7 @@ class Plan {
  private:
   friend class PlanBuilder;
 
-  Recycled<uint32_t> find_maxima(const float *rows, size_t dim, int threads) const;
+  base::Recycled<uint32_t> find_maxima(const float *rows, size_t dim, int threads) const;
   template <class Dim>
   void gather_rows(const float *rows, Dim dim, float *out, size_t first, size_t last) const;
   template <class Dim>
@@ -87,14 +87,14 @@ class Plan {
   std::vector<uint32_t> max_index_;  // per selected slot: which of the max-pooled ones it is
   uint32_t max_slots_ = 0;
 
-  Recycled<uint64_t> unique_;
-  Recycled<uint16_t> slots_;
-  Recycled<float> shows_, clicks_;
-  Recycled<int32_t> lengths_;
-  Recycled<uint32_t> starts_;   // ragged: where each (row, slot), or each row's sequence, starts in which_
-  Recycled<uint32_t> which_;    // per occurrence, in batch order: its place in unique
-  Recycled<uint32_t> targets_;  // per occurrence, ordered by (key, batch order): the output vector it adds to
-  Recycled<uint32_t> runs_;     // where each distinct key starts in targets_, plus the end
+  base::Recycled<uint64_t> unique_;
+  base::Recycled<uint16_t> slots_;
+  base::Recycled<float> shows_, clicks_;
+  base::Recycled<int32_t> lengths_;
+  base::Recycled<uint32_t> starts_;   // ragged: where each (row, slot), or each row's sequence, starts in which_
+  base::Recycled<uint32_t> which_;    // per occurrence, in batch order: its place in unique
+  base::Recycled<uint32_t> targets_;  // per occurrence, ordered by (key, batch order): the output vector it adds to
+  base::Recycled<uint32_t> runs_;     // where each distinct key starts in targets_, plus the end
 };
 
-}  // namespace clickline
+}  // namespace clickline::plan

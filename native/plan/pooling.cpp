@@ -7,7 +7,7 @@
 #include "base/pool.h"
 #include "plan/plan.h"
 
-namespace clickline {
+namespace clickline::plan {
 namespace {
 
 constexpr size_t kFloatsWorthSharing = 32768;  // floats; less is done before a helper is awake
@@ -166,10 +166,10 @@ void Plan::scatter_keys(const float *grad, const uint32_t *maxima, Dim dim, floa
 }
 
 // For every element of a max-pooled (row, slot) with several values: the key it came from. [rows, max slots, dim]
-Recycled<uint32_t> Plan::find_maxima(const float *rows, size_t dim, int threads) const {
-  Recycled<uint32_t> maxima(rows_ * max_slots_ * dim);
+base::Recycled<uint32_t> Plan::find_maxima(const float *rows, size_t dim, int threads) const {
+  base::Recycled<uint32_t> maxima(rows_ * max_slots_ * dim);
   const size_t tasks = std::min(rows_, static_cast<size_t>(threads) * kTasksPerThread);
-  parallel_for(tasks, threads, [&](size_t task) {
+  base::parallel_for(tasks, threads, [&](size_t task) {
     for (size_t r = rows_ * task / tasks; r < rows_ * (task + 1) / tasks; ++r)
       for (size_t s = 0; s < width_; ++s) {
         const size_t cell = r * width_ + s, start = starts_[cell], end = starts_[cell + 1];
@@ -188,7 +188,7 @@ void Plan::gather(const float *rows, size_t dim, float *out, int threads) const 
   if (occurrences_ * dim < kFloatsWorthSharing) threads = 1;
   const size_t tasks = threads <= 1 ? 1 : std::min(rows_, static_cast<size_t>(threads) * kTasksPerThread);
   with_width(dim, [&](auto width) {
-    parallel_for(tasks, threads, [&](size_t task) {
+    base::parallel_for(tasks, threads, [&](size_t task) {
       gather_rows(rows, width, out, rows_ * task / tasks, rows_ * (task + 1) / tasks);
     });
   });
@@ -197,7 +197,7 @@ void Plan::gather(const float *rows, size_t dim, float *out, int threads) const 
 void Plan::scatter(const float *grad, const float *rows, size_t dim, float *out, int threads) const {
   if (distinct_ == 0) return;
   if (occurrences_ * dim < kFloatsWorthSharing) threads = 1;
-  Recycled<uint32_t> maxima;
+  base::Recycled<uint32_t> maxima;
   if (ragged_ && max_slots_) maxima = find_maxima(rows, dim, threads);
   // Tasks of about as many occurrences each, cut between keys.
   const size_t tasks = threads <= 1 ? 1 : static_cast<size_t>(threads) * kTasksPerThread, keys = distinct_;
@@ -207,11 +207,11 @@ void Plan::scatter(const float *grad, const float *rows, size_t dim, float *out,
     return static_cast<size_t>(std::lower_bound(runs_.data(), runs_.data() + keys, goal) - runs_.data());
   };
   with_width(dim, [&](auto width) {
-    parallel_for(tasks, threads, [&](size_t task) {
+    base::parallel_for(tasks, threads, [&](size_t task) {
       const size_t first = cut(task), last = cut(task + 1);
       if (first < last) scatter_keys(grad, maxima.data(), width, out, first, last);
     });
   });
 }
 
-}  // namespace clickline
+}  // namespace clickline::plan

@@ -1,4 +1,4 @@
-// Requests on tables: waiting for them to be open, checking what came, converting widths.
+// Requests on tables: waiting until the service is open, checking the request, converting widths.
 #include "pserver/table_service.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "base/half.h"
 
-namespace clickline {
+namespace clickline::pserver {
 
 namespace {
 
@@ -17,8 +17,9 @@ const T *array(std::string_view bytes) {  // the requests' layout keeps every ar
   return reinterpret_cast<const T *>(bytes.data());
 }
 
-Width checked(Width width) {
-  if (width > Width::Bf16) throw std::invalid_argument("no number format " + std::to_string(static_cast<int>(width)));
+wire::Width checked(wire::Width width) {
+  if (width > wire::Width::Bf16)
+    throw std::invalid_argument("no number format " + std::to_string(static_cast<int>(width)));
   return width;
 }
 
@@ -38,7 +39,7 @@ TableService::Pass TableService::enter(const StillWanted &still_wanted) {
     still_wanted();
     lock.lock();
   }
-  if (closed_) throw Cancelled("the server is closing");
+  if (closed_) throw wire::Cancelled("the server is closing");
   ++under_way_;
   return Pass(*this);
 }
@@ -52,7 +53,7 @@ void TableService::wait_until_idle(std::unique_lock<std::mutex> &lock) {
   changed_.wait(lock, [&] { return !under_way_; });
 }
 
-void TableService::add(uint32_t number, Table *table, double damping) {
+void TableService::add(uint32_t number, table::Table *table, double damping) {
   if (!(damping >= 0 && damping <= 1)) throw std::invalid_argument("damping must be 0 to 1");
   std::unique_lock lock(mutex_);
   ++changing_;
@@ -81,7 +82,7 @@ void TableService::close() {
   changed_.notify_all();
 }
 
-Table &TableService::table(uint32_t number, uint32_t dim) {
+table::Table &TableService::table(uint32_t number, uint32_t dim) {
   const auto found = tables_.find(number);
   if (found == tables_.end()) {
     std::string known;
@@ -96,16 +97,16 @@ Table &TableService::table(uint32_t number, uint32_t dim) {
 
 uint64_t TableService::version(uint32_t number) { return table(number, 0).step(); }
 
-void TableService::pull(std::string_view request, Buffer &reply, Buffer &scratch) {
-  Reader reader(request);
-  const auto head = reader.number<PullHead>();
-  const Width width = checked(head.width);
-  const Table &from = table(head.table, head.dim ? head.dim : std::numeric_limits<uint32_t>::max());
+void TableService::pull(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch) {
+  wire::PayloadReader reader(request);
+  const auto head = reader.number<wire::PullHead>();
+  const wire::Width width = checked(head.width);
+  const table::Table &from = table(head.table, head.dim ? head.dim : std::numeric_limits<uint32_t>::max());
   const auto *keys = array<uint64_t>(reader.items(head.count, sizeof(uint64_t)));
   const auto *slots = head.with_slots ? array<uint16_t>(reader.items(head.count, sizeof(uint16_t))) : nullptr;
   reader.end();
   const size_t values = head.count * head.dim;  // the count is one of keys that are here, dim at most 4096
-  const size_t size = sizeof(uint64_t) + values * bytes_of(width);
+  const size_t size = sizeof(uint64_t) + values * wire::bytes_of(width);
   if (size > max_reply)
     throw std::invalid_argument(std::to_string(head.count) + " rows are " + std::to_string(size) +
                                 " bytes, but frames have at most " + std::to_string(max_reply));
@@ -113,33 +114,33 @@ void TableService::pull(std::string_view request, Buffer &reply, Buffer &scratch
   const uint64_t version = from.step();  // before the rows are read: a push in between makes them newer, never older
   std::memcpy(out, &version, sizeof version);
   out += sizeof version;
-  const bool direct = width == Width::Fp32;
+  const bool direct = width == wire::Width::Fp32;
   float *rows = reinterpret_cast<float *>(direct ? out : scratch.resize(values * sizeof(float)));
   from.pull({keys, head.count}, rows, head.training, slots, 1);
-  if (width == Width::Fp16) to_fp16(rows, reinterpret_cast<uint16_t *>(out), values);
-  if (width == Width::Bf16) to_bf16(rows, reinterpret_cast<uint16_t *>(out), values);
+  if (width == wire::Width::Fp16) base::to_fp16(rows, reinterpret_cast<uint16_t *>(out), values);
+  if (width == wire::Width::Bf16) base::to_bf16(rows, reinterpret_cast<uint16_t *>(out), values);
   ++counts.pulls;
   counts.rows_pulled += head.count;
 }
 
-uint64_t TableService::push(std::string_view request, Buffer &scratch) {
-  Reader reader(request);
-  const auto head = reader.number<PushHead>();
-  const Width width = checked(head.width);
-  Table &to = table(head.table, head.dim ? head.dim : std::numeric_limits<uint32_t>::max());
+uint64_t TableService::push(std::string_view request, wire::Buffer &scratch) {
+  wire::PayloadReader reader(request);
+  const auto head = reader.number<wire::PushHead>();
+  const wire::Width width = checked(head.width);
+  table::Table &to = table(head.table, head.dim ? head.dim : std::numeric_limits<uint32_t>::max());
   const auto *keys = array<uint64_t>(reader.items(head.count, sizeof(uint64_t)));
   const auto *shows = array<float>(reader.items(head.count, sizeof(float)));
   const auto *clicks = array<float>(reader.items(head.count, sizeof(float)));
-  const std::string_view sent = reader.items(head.count, head.dim * bytes_of(width));
+  const std::string_view sent = reader.items(head.count, head.dim * wire::bytes_of(width));
   const auto *slots = array<uint16_t>(reader.items(head.count, sizeof(uint16_t)));
   reader.end();
   if (!std::isfinite(head.scale)) throw std::invalid_argument("scale must be finite");
   const size_t values = head.count * head.dim;
   const float *gradients = array<float>(sent);
-  if (width != Width::Fp32) {
+  if (width != wire::Width::Fp32) {
     auto *wide = reinterpret_cast<float *>(scratch.resize(values * sizeof(float)));
-    (width == Width::Fp16 ? static_cast<void (*)(const uint16_t *, float *, size_t)>(from_fp16)
-                          : static_cast<void (*)(const uint16_t *, float *, size_t)>(from_bf16))(
+    (width == wire::Width::Fp16 ? static_cast<void (*)(const uint16_t *, float *, size_t)>(base::from_fp16)
+                          : static_cast<void (*)(const uint16_t *, float *, size_t)>(base::from_bf16))(
         array<uint16_t>(sent), wide, values);
     gradients = wide;
   }
@@ -149,7 +150,7 @@ uint64_t TableService::push(std::string_view request, Buffer &scratch) {
   }
   bool wanted = true;
   double scale = head.scale;
-  if (const uint64_t version = to.step(); head.based_on != kNoVersion) {
+  if (const uint64_t version = to.step(); head.based_on != wire::kNoVersion) {
     const uint64_t staleness = version > head.based_on ? version - head.based_on : 0;
     counts.staleness_sum += staleness;
     raise_to(counts.staleness_max, staleness);
@@ -182,4 +183,4 @@ void TableService::forget_progress(const std::vector<uint64_t> &leases) {
   for (uint64_t lease : leases) progress_.erase(lease);
 }
 
-}  // namespace clickline
+}  // namespace clickline::pserver

@@ -1,7 +1,7 @@
-// PULL and PUSH, on tables that belong to somebody else. No Python, and no memory of its own but what grew before.
+// Executes PULL and PUSH on tables that the caller owns. No Python, and no allocation once the buffers have grown.
 // Promises:
-// - Requests wait while the service is shut, and before it was first opened; such a wait ends when the service is closed
-//   or the request's client is gone. When shut() or add() returns, nothing is under way.
+// - Requests wait while the service is shut, and before it was first opened; such a wait ends when the service is
+//   closed or the request's client is gone. When shut() or add() returns, nothing is under way.
 // - What a request says is checked against its length and the table before anything is done with it.
 // - A push is applied whole or, if it throws (also for want of memory) or is too stale, not at all.
 #pragma once
@@ -18,48 +18,18 @@
 
 #include "table/table.h"
 #include "wire/frame.h"
+#include "wire/table_frames.h"
 
-namespace clickline {
+namespace clickline::pserver {
 
 struct TableCounts {
   std::atomic<uint64_t> pulls{0}, pushes{0}, rows_pulled{0}, rows_pushed{0}, discarded{0}, staleness_sum{0},
       staleness_max{0};
 };
 
-// The fixed part of each request, as it is sent; keys and what belongs to them follow.
-struct PullHead {
-  uint64_t sequence;
-  uint32_t table;
-  uint8_t training;
-  Width width;
-  uint8_t with_slots;
-  uint8_t zero;
-  uint32_t dim;
-  uint32_t zeros;
-  uint64_t count;
-};  // then: keys u64, slots u16 (if with_slots). The reply: version u64, rows.
-static_assert(sizeof(PullHead) == 32);
-
-struct PushHead {
-  uint64_t sequence;
-  uint32_t table;
-  Width width;
-  uint8_t zeros[3];
-  uint32_t dim;
-  uint32_t tick;
-  double scale;
-  uint64_t count;
-  uint64_t based_on;  // kNoVersion: not to be counted
-  uint64_t max_staleness;  // 0: any
-  uint64_t lease, rows_done;  // lease 0: none
-};  // then: keys u64, shows f32, clicks f32, gradients, slots u16. The reply: version u64.
-static_assert(sizeof(PushHead) == 72);
-
-inline constexpr uint64_t kNoVersion = ~uint64_t{0};
-
 class TableService {
  public:
-  using StillWanted = std::function<void()>;  // throws if nobody waits for the request any more
+  using StillWanted = std::function<void()>;  // throws if the client does not wait for the request any more
 
   // As long as it lives, shut() and add() wait.
   class Pass {
@@ -74,15 +44,15 @@ class TableService {
   Pass enter(const StillWanted &still_wanted);
 
   // Both want a Pass to be held. The buffers are the connection's.
-  void pull(std::string_view request, Buffer &reply, Buffer &scratch);
-  uint64_t push(std::string_view request, Buffer &scratch);
+  void pull(std::string_view request, wire::Buffer &reply, wire::Buffer &scratch);
+  uint64_t push(std::string_view request, wire::Buffer &scratch);
   uint64_t version(uint32_t number);  // pushes applied to the table so far
 
   // A push of staleness s learns at (1 + s)^-damping of its rate; 0: at all of it.
-  void add(uint32_t number, Table *table, double damping = 0);
+  void add(uint32_t number, table::Table *table, double damping = 0);
   void open();
   void shut();
-  void close();  // whoever waits throws Cancelled; for good
+  void close();  // waiting requests throw Cancelled; it cannot be opened again
 
   std::vector<std::pair<uint64_t, uint64_t>> progress() const;
   void forget_progress(const std::vector<uint64_t> &leases);
@@ -90,7 +60,7 @@ class TableService {
   uint64_t max_reply = uint64_t{1} << 30;  // bytes; a pull that would need more is refused before they are allocated
 
  private:
-  Table &table(uint32_t number, uint32_t dim);
+  table::Table &table(uint32_t number, uint32_t dim);
   void leave();
   void wait_until_idle(std::unique_lock<std::mutex> &lock);
 
@@ -99,11 +69,11 @@ class TableService {
   bool open_ = false, closed_ = false;
   int changing_ = 0;
   size_t under_way_ = 0;
-  std::map<uint32_t, Table *> tables_;  // changed only while nothing is under way
+  std::map<uint32_t, table::Table *> tables_;  // changed only while nothing is under way
   std::map<uint32_t, double> damping_;  // the same
 
   mutable std::mutex progress_mutex_;
   std::map<uint64_t, uint64_t> progress_;  // lease -> rows
 };
 
-}  // namespace clickline
+}  // namespace clickline::pserver

@@ -1,13 +1,15 @@
 // {"instances": [{"slots": [{"slot_name": "101", "feasigns": [5, 17]}]}]}: ElasticCTR's requests, refused in the words
-// of its own server where that has any. Its clients pad slots that have no value with the feasign 0, so here 0 is a
+// of its own server where it has any. Its clients pad slots that have no value with the feasign 0, so here 0 is a
 // missing value, as a slot is that a line of the log leaves out.
 #include <algorithm>
 #include <optional>
 
-#include "parse/parser.h"
+#include "request/parse_request.h"
 #include "request/request_rows.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 namespace {
 
@@ -15,7 +17,7 @@ using Json = JsonValue::Kind;
 
 class FeasignReader {
  public:
-  FeasignReader(JsonReader &json, AskedRows &rows) : json_(json), rows_(rows) {}
+  FeasignReader(JsonReader &json, RequestRows &rows) : json_(json), rows_(rows) {}
 
   void instances(size_t most_rows) {
     if (json_.value().kind != Json::array) throw Refused("malformed", "Sample size invalid");
@@ -63,7 +65,7 @@ class FeasignReader {
       else if (member == "feasigns") feasigns();
       else json_.skip();
     }
-    const Column *column;
+    const parse::Column *column;
     try {
       column = rows_.column(name_);
     } catch (const Refused &refused) {
@@ -88,17 +90,17 @@ class FeasignReader {
     for (bool more = json_.first(']'); more; more = json_.next(']')) {
       const JsonValue value = json_.value();
       uint64_t feasign;   // programs whose numbers have 53 bits send it as text
-      if (value.nests() || !parse_key(value.text, feasign))
+      if (value.nests() || !parse::parse_key(value.text, feasign))
         rows_.refuse("wrong_type", "feasigns must be integers from 0 to 2^64 - 1, got " +
                                        (value.nests() ? described(value.kind) : quoted(value.text)));
-      if (feasigns_.size() == AskedRows::kMostValues)
-        rows_.refuse("too_large", "more than " + std::to_string(AskedRows::kMostValues) + " feasigns in a slot");
+      if (feasigns_.size() == RequestRows::kMostValues)
+        rows_.refuse("too_large", "more than " + std::to_string(RequestRows::kMostValues) + " feasigns in a slot");
       feasigns_.push_back(feasign);
     }
   }
 
   JsonReader &json_;
-  AskedRows &rows_;
+  RequestRows &rows_;
   size_t number_ = 0, slots_ = 0;
   std::string name_;
   std::vector<uint64_t> feasigns_;
@@ -106,27 +108,28 @@ class FeasignReader {
 
 }  // namespace
 
-Parsed Parser::parse_feasigns(std::string_view body, size_t most_rows) const {
+parse::ParsedRows parse_feasigns(const parse::Parser &parser, std::string_view body, size_t most_rows) {
   try {
     JsonReader json(body);
     if (json.value().kind != Json::object)
       throw Refused("malformed", "Sample size invalid: the body must be an object");
-    std::optional<AskedRows> rows;
+    std::optional<RequestRows> rows;
     for (bool more = json.first('}'); more; more = json.next('}')) {
       if (json.name() != "instances") {
         json.skip();
         continue;
       }
       if (rows) throw Refused("malformed", "\"instances\" is given more than once");
-      rows.emplace(layout_, unused_, std::min(most_rows, count_braces(body)), AskedRows::Form::feasigns);
+      rows.emplace(parser.layout(), parser.unused_columns(), std::min(most_rows, count_braces(body)),
+                   RequestRows::Form::feasigns);
       FeasignReader(json, *rows).instances(most_rows);
     }
     json.end();
     if (!rows) throw Refused("malformed", "Sample size invalid");
     return rows->done();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("The body is no valid JSON: ") + error.what());
+    throw Refused("malformed", std::string("The body is not valid JSON: ") + error.what());
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

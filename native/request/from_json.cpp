@@ -4,33 +4,35 @@
 #include <algorithm>
 #include <optional>
 
-#include "parse/parser.h"
+#include "request/parse_request.h"
 #include "request/request_rows.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 namespace {
 
 using Json = JsonValue::Kind;
 
-void single(JsonReader &json, AskedRows &rows, const Column &column, const JsonValue &value) {
+void single(JsonReader &json, RequestRows &rows, const parse::Column &column, const JsonValue &value) {
   rows.take(column, value);
   if (value.nests()) [[unlikely]] json.skip_rest(value);   // which was a mistake
 }
 
-void feature(JsonReader &json, AskedRows &rows, const Column &column) {
+void feature(JsonReader &json, RequestRows &rows, const parse::Column &column) {
   const JsonValue value = json.value();
   if (value.kind != Json::array) return single(json, rows, column, value);
   size_t count = 0;
   for (bool more = json.first(']'); more; more = json.next(']')) {
-    if (++count > AskedRows::kMostValues)
-      rows.refuse("too_large", quoted(column.name) + " holds more than " + std::to_string(AskedRows::kMostValues) +
+    if (++count > RequestRows::kMostValues)
+      rows.refuse("too_large", quoted(column.name) + " holds more than " + std::to_string(RequestRows::kMostValues) +
                                    " values");
     single(json, rows, column, json.value());
   }
 }
 
-void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
+void instances(JsonReader &json, RequestRows &rows, size_t most_rows) {
   const JsonValue opened = json.value();
   if (opened.kind != Json::array)
     throw Refused("malformed", std::string("\"instances\" must be a list of objects, got ") + described(opened.kind));
@@ -49,7 +51,7 @@ void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
       continue;
     }
     for (bool inside = json.first('}'); inside; inside = json.next('}')) {
-      if (const Column *column = rows.column(json.name())) feature(json, rows, *column);
+      if (const parse::Column *column = rows.column(json.name())) feature(json, rows, *column);
       else json.skip();
     }
     rows.finish();
@@ -57,7 +59,7 @@ void instances(JsonReader &json, AskedRows &rows, size_t most_rows) {
   if (!count) throw Refused("malformed", "\"instances\" is empty; it must hold at least one instance");
 }
 
-// What is passed over would be answered as if it had not been asked: by another model, say.
+// An unknown member is refused: a client that names a model there would be answered by another model.
 std::string unknown_member(std::string_view name) {
   return "The body has a member " + quoted(name) + "; known are \"instances\" and \"key\". A model is named by the " +
          "path, /models/NAME/predict, features are named in the instances";
@@ -65,8 +67,8 @@ std::string unknown_member(std::string_view name) {
 
 }  // namespace
 
-Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
-  std::optional<AskedRows> rows;
+parse::ParsedRows parse_json(const parse::Parser &parser, std::string_view body, size_t most_rows) {
+  std::optional<RequestRows> rows;
   try {
     JsonReader json(body);
     if (json.value().kind != Json::object)
@@ -79,14 +81,15 @@ Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
         continue;
       }
       if (rows) throw Refused("malformed", "\"instances\" is given more than once");
-      rows.emplace(layout_, unused_, std::min(most_rows, count_braces(body)), AskedRows::Form::instances);
+      rows.emplace(parser.layout(), parser.unused_columns(), std::min(most_rows, count_braces(body)),
+                   RequestRows::Form::instances);
       instances(json, *rows, most_rows);
     }
     json.end();
     if (!rows) throw Refused("malformed", R"(The body has no "instances": {"instances": [{"feature": "value"}]})");
     return rows->done();
   } catch (const JsonError &error) {
-    const Refused refused("malformed", std::string("The body is no valid JSON: ") + error.what());
+    const Refused refused("malformed", std::string("The body is not valid JSON: ") + error.what());
     throw rows ? rows->with(refused) : refused;
   } catch (const Refused &refused) {
     if (!rows) throw;
@@ -94,4 +97,4 @@ Parsed Parser::parse_json(std::string_view body, size_t most_rows) const {
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

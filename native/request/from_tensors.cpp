@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include "base/half.h"
-#include "parse/parser.h"
+#include "request/parse_request.h"
 #include "request/request_rows.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 namespace {
 
@@ -40,16 +42,16 @@ void check(const Tensor &tensor, size_t rows) {
   size_t count = 0;
   if (!tensor.starts.empty()) {
     const std::vector<int64_t> &starts = tensor.starts;
-    const auto odd = [](int64_t a, int64_t b) { return b < a || b - a > int64_t{AskedRows::kMostValues}; };
+    const auto odd = [](int64_t a, int64_t b) { return b < a || b - a > int64_t{RequestRows::kMostValues}; };
     if (starts[0] != 0 || std::adjacent_find(starts.begin(), starts.end(), odd) != starts.end())
-      refuse(tensor, "wrong_shape", "has a lod that is no row of growing positions from 0");
+      refuse(tensor, "wrong_shape", "has a lod that is not a list of growing positions from 0");
     count = static_cast<size_t>(tensor.starts.back());
   } else {
     if (tensor.rank < 1 || tensor.rank > 2)
       refuse(tensor, "wrong_shape", "must be of shape [rows], [rows, 1] or [rows, values], got " +
                                         std::to_string(tensor.rank) + " dimensions");
-    if (tensor.width > AskedRows::kMostValues)
-      refuse(tensor, "too_large", "holds more than " + std::to_string(AskedRows::kMostValues) + " values in a row");
+    if (tensor.width > RequestRows::kMostValues)
+      refuse(tensor, "too_large", "holds more than " + std::to_string(RequestRows::kMostValues) + " values in a row");
     count = rows * tensor.width;
   }
   if (!tensor.packed) {
@@ -62,15 +64,15 @@ void check(const Tensor &tensor, size_t rows) {
   }
 }
 
-// An input on its way through the rows.
+// Reads the values of one input, row by row.
 class Source {
  public:
-  Source(const Tensor &tensor, const Column &column)
+  Source(const Tensor &tensor, const parse::Column &column)
       : column(&column), tensor_(&tensor), at_(tensor.data.data), end_(tensor.data.data + tensor.data.size) {}
 
-  const Column *column;
+  const parse::Column *column;
 
-  void take(AskedRows &rows, size_t row) {
+  void take(RequestRows &rows, size_t row) {
     size_t count = tensor_->width;
     if (!tensor_->starts.empty()) count = static_cast<size_t>(tensor_->starts[row + 1] - tensor_->starts[row]);
     for (; count; --count) {
@@ -93,7 +95,7 @@ class Source {
     return v;
   }
 
-  void take_packed(AskedRows &rows) {
+  void take_packed(RequestRows &rows) {
     switch (tensor_->kind) {
       case TensorKind::boolean: return rows.take(*column, number<uint8_t>() != 0);
       case TensorKind::int8: return rows.take(*column, int64_t{number<int8_t>()});
@@ -104,7 +106,7 @@ class Source {
       case TensorKind::uint16: return rows.take(*column, uint64_t{number<uint16_t>()});
       case TensorKind::uint32: return rows.take(*column, uint64_t{number<uint32_t>()});
       case TensorKind::uint64: return rows.take(*column, number<uint64_t>());
-      case TensorKind::fp16: return rows.take(*column, from_fp16(number<uint16_t>()));
+      case TensorKind::fp16: return rows.take(*column, base::from_fp16(number<uint16_t>()));
       case TensorKind::fp32: return rows.take(*column, number<float>());
       case TensorKind::fp64: return rows.take(*column, number<double>());
       case TensorKind::bytes: break;
@@ -119,7 +121,7 @@ class Source {
     rows.take(*column, text);
   }
 
-  void take_value(AskedRows &rows) {
+  void take_value(RequestRows &rows) {
     const JsonValue &value = tensor_->values[next_++];
     bool fits = value.kind == Json::null;
     switch (tensor_->kind) {
@@ -143,19 +145,19 @@ class Source {
 
 }  // namespace
 
-Parsed Parser::parse_tensors(const Tensors &tensors, size_t most_rows) const {
+parse::ParsedRows parse_tensors(const parse::Parser &parser, const Tensors &tensors, size_t most_rows) {
   if (tensors.inputs.empty()) throw Refused("malformed", "A request needs at least one input");
   const size_t count = rows_of(tensors.inputs[0]);
   if (!count) refuse(tensors.inputs[0], "wrong_shape", "has no rows");
   if (count > most_rows)
     throw Refused("too_large", std::to_string(count) + " rows, but at most " + std::to_string(most_rows) +
                                    " are taken; send them in several requests");
-  AskedRows rows(layout_, unused_, count, AskedRows::Form::tensors);
+  RequestRows rows(parser.layout(), parser.unused_columns(), count, RequestRows::Form::tensors);
   std::vector<Source> sources;
   sources.reserve(tensors.inputs.size());
   bool readable = true;
   for (const Tensor &tensor : tensors.inputs) {
-    if (const Column *column = rows.column(tensor.name)) sources.emplace_back(tensor, *column);
+    if (const parse::Column *column = rows.column(tensor.name)) sources.emplace_back(tensor, *column);
     try {
       check(tensor, count);
     } catch (const Refused &refused) {
@@ -179,4 +181,4 @@ Parsed Parser::parse_tensors(const Tensors &tensors, size_t most_rows) const {
   return rows.done();
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

@@ -1,4 +1,4 @@
-// The rarer half of json.h: escapes, numbers, skipping, messages.
+// The slow paths of request/json.h: escapes, numbers, skipping, messages.
 #include "request/json.h"
 
 #include <algorithm>
@@ -9,7 +9,9 @@
 #include "base/utf8.h"
 #include "parse/fields.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 namespace {
 
@@ -32,7 +34,7 @@ const char *described(Json kind) {
 
 JsonReader::JsonReader(std::string_view text)
     : begin_(text.data()), at_(text.data()), end_(text.data() + text.size()) {
-  if (const size_t bad = first_bad_utf8(text); bad != std::string_view::npos) {
+  if (const size_t bad = base::first_bad_utf8(text); bad != std::string_view::npos) {
     at_ = begin_ + bad;
     fail("bytes that are not UTF-8");
   }
@@ -129,7 +131,7 @@ void JsonReader::number(JsonValue &value) {
     if (!negative && std::from_chars(start, at_, value.natural).ec == std::errc()) return;
   }
   double number;
-  const bool finite = parse_decimal(value.text, number);
+  const bool finite = parse::parse_decimal(value.text, number);
   value.kind = !finite ? Json::not_finite : integer ? Json::large : Json::number;
   value.number = finite ? number : 0;
 }
@@ -155,7 +157,7 @@ void JsonReader::unescape(std::string &scratch) {   // after the backslash
     } else if (code >= 0xDC00 && code <= 0xDFFF) {
       fail("half of a surrogate pair");
     }
-    return append_utf8(scratch, code);
+    return base::append_utf8(scratch, code);
   }
   const char *found = c ? std::strchr(kSigns, c) : nullptr;
   if (!found) unexpected("an escape (\\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX)");
@@ -189,7 +191,7 @@ std::string_view JsonReader::name() {
 }
 
 void JsonReader::skip_rest(const JsonValue &opened, int depth) {
-  if (opened.kind == Json::not_finite && !is_digit(opened.text.back())) fail("NaN and Infinity are no JSON:");
+  if (opened.kind == Json::not_finite && !is_digit(opened.text.back())) fail("NaN and Infinity are not JSON:");
   if (!opened.nests()) return;
   if (depth == kDeepest) fail("lists and objects nested deeper than " + std::to_string(kDeepest));
   if (opened.kind == Json::array) {
@@ -222,7 +224,7 @@ std::optional<std::string> json_member(std::string_view body, std::string_view n
       if (wanted && !value.nests() && value.kind != Json::null) return std::string(value.text);
       json.skip_rest(value);
     }
-  } catch (const JsonError &) {   // whoever reads the rest of the body will say what is wrong with it
+  } catch (const JsonError &) {   // the reader of the rest of the body will say what is wrong with it
   }
   return std::nullopt;
 }
@@ -232,8 +234,8 @@ void append_json(std::string &out, float number) {
     out += "null";
     return;
   }
-  TextBuffer buffer;
-  out += to_text(number, buffer);
+  parse::TextBuffer buffer;
+  out += parse::to_text(number, buffer);
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

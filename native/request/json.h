@@ -1,6 +1,6 @@
 // JSON as RFC 8259 has it, read once from front to back without building anything: it is handed over value by value,
-// text as a view of the bytes wherever it has no escapes. Strict: UTF-8 is checked, nothing may follow the value, there
-// are no comments and no NaN (but it is recognised, so that a reader can say which value it is). Never reads outside the
+// text as a view of the bytes wherever it has no escapes. Strict: UTF-8 is checked, nothing may follow the value,
+// comments and NaN are refused (NaN is recognised, so that a message can say which value it is). Never reads outside the
 // text; whatever is wrong is a JsonError that says where.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <bit>
 #endif
 
-namespace clickline {
+namespace clickline::request {
 
 struct JsonError : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -70,7 +70,7 @@ class JsonReader {
   bool within(std::string_view piece) const { return piece.data() >= begin_ && piece.data() <= end_; }
 
  private:
-  // The next character that is no space, or 0.
+  // The next character that is not a space, or 0.
   char peek() {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
     return at_ == end_ ? '\0' : *at_;
@@ -108,10 +108,10 @@ class JsonReader {
   std::string name_scratch_, value_scratch_;
 };
 
-// The text or number that a member of the outermost object has; none if it has no such member, or is no JSON at all.
+// The text or number of a member of the outermost object; none if there is no such member, or the body is not JSON.
 std::optional<std::string> json_member(std::string_view body, std::string_view name);
 
-// A number as JSON, in as few digits as tell it from all other floats; null if it is none.
+// A number as JSON, in as few digits as tell it from all other floats; null if it is NaN or infinite.
 void append_json(std::string &out, float number);
 
-}  // namespace clickline
+}  // namespace clickline::request

@@ -1,4 +1,4 @@
-// What is wrong with a request, in words.
+// Messages about what is wrong with a request.
 #include "request/request_rows.h"
 
 #include <algorithm>
@@ -6,24 +6,26 @@
 
 #include "parse/scan.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 using Json = JsonValue::Kind;
 
-AskedRows::AskedRows(const Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form)
+RequestRows::RequestRows(const parse::Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form)
     : layout_(layout), unused_(unused), form_(form), rows_(layout, capacity),
       seen_(layout.columns.size() + unused.size(), SIZE_MAX) {}
 
-std::string AskedRows::where() const {
+std::string RequestRows::where() const {
   if (form_ != Form::tensors) return "instances[" + std::to_string(row_ - 1) + "]";
   return row_ ? "Row " + std::to_string(row_ - 1) + " of the inputs (the first is 0)" : "inputs";
 }
 
-void AskedRows::refuse(const char *reason, const std::string &what) const {
+void RequestRows::refuse(const char *reason, const std::string &what) const {
   throw Refused(reason, where() + ": " + what);
 }
 
-void AskedRows::mistake(const char *reason, const std::string &what, std::string_view name) {
+void RequestRows::mistake(const char *reason, const std::string &what, std::string_view name) {
   if (form_ == Form::feasigns) throw Refused(reason, where() + ": " + what, name);
   // A misspelt feature is in every row, as a rule; once is enough.
   const auto same = [&](const Mistake &known) { return !name.empty() && known.name == name; };
@@ -31,7 +33,7 @@ void AskedRows::mistake(const char *reason, const std::string &what, std::string
   add({reason, where() + ": " + what, std::string(name)});
 }
 
-void AskedRows::add(Mistake mistake) {
+void RequestRows::add(Mistake mistake) {
   mistakes_.push_back(std::move(mistake));
   if (mistakes_.size() == kMostMistakes) {
     Refused refused = all();
@@ -40,7 +42,7 @@ void AskedRows::add(Mistake mistake) {
   }
 }
 
-Refused AskedRows::all() {
+Refused RequestRows::all() {
   const Mistake &first = mistakes_.front();
   Refused refused(first.reason, first.message, first.name);
   refused.further.assign(std::make_move_iterator(mistakes_.begin() + 1), std::make_move_iterator(mistakes_.end()));
@@ -48,19 +50,19 @@ Refused AskedRows::all() {
   return refused;
 }
 
-Refused AskedRows::with(const Refused &last) {
+Refused RequestRows::with(const Refused &last) {
   if (mistakes_.empty()) return last;
   mistakes_.push_back({last.reason, last.what(), last.name});
   return all();
 }
 
-void AskedRows::spoil(const char *reason) {
+void RequestRows::spoil(const char *reason) {
   spoiled_ = true;
   mistake(reason, rows_.forgiven());
 }
 
-const Column *AskedRows::find(std::string_view name, size_t at) {
-  const Column *found = layout_.find(name);
+const parse::Column *RequestRows::find(std::string_view name, size_t at) {
+  const parse::Column *found = layout_.find(name);
   size_t number;
   if (found) {
     number = static_cast<size_t>(found - layout_.columns.data());
@@ -82,7 +84,7 @@ const Column *AskedRows::find(std::string_view name, size_t at) {
   return found;
 }
 
-void AskedRows::take(const Column &column, const JsonValue &value) {
+void RequestRows::take(const parse::Column &column, const JsonValue &value) {
   switch (value.kind) {
     case Json::text: return take(column, value.text);
     case Json::whole: return take(column, value.whole);
@@ -111,13 +113,13 @@ void AskedRows::take(const Column &column, const JsonValue &value) {
   }
 }
 
-bool AskedRows::categorical(const Column &column) const {
-  return std::any_of(column.uses.begin(), column.uses.end(), [&](const Use use) {
-    return use.purpose == Purpose::slot && !layout_.slots[use.index].bucketed;
+bool RequestRows::categorical(const parse::Column &column) const {
+  return std::any_of(column.uses.begin(), column.uses.end(), [&](const parse::Use use) {
+    return use.purpose == parse::Purpose::slot && !layout_.slots[use.index].bucketed;
   });
 }
 
-const char *AskedRows::reason_for(std::string_view text) {
+const char *RequestRows::reason_for(std::string_view text) {
   double v;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error == std::errc::invalid_argument || stop != text.data() + text.size()) return "wrong_type";
@@ -126,9 +128,10 @@ const char *AskedRows::reason_for(std::string_view text) {
 
 size_t count_braces(std::string_view body) {
   size_t count = 0, at = 0;
-  for (; at + 64 <= body.size(); at += 64) count += static_cast<size_t>(std::popcount(match64(body.data() + at, '{')));
+  for (; at + 64 <= body.size(); at += 64)
+    count += static_cast<size_t>(std::popcount(parse::match64(body.data() + at, '{')));
   for (; at < body.size(); ++at) count += body[at] == '{';
   return count;
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

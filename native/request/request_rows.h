@@ -1,6 +1,6 @@
-// Rows that somebody waits for. Training skips a bad row and counts it; here it refuses the whole request with all that
-// is wrong and where, since nobody must be given a prediction for something else than was asked. Values go through Rows
-// as those of a log do, so the same value has the same key.
+// The rows of a prediction request. Training skips a bad row and counts it; a request with a bad row is refused as a
+// whole, with all that is wrong and where, since a client must not get a prediction for something else than it sent.
+// Values go through RowBuilder as those of a log do, so the same value has the same key.
 #pragma once
 
 #include <cfloat>
@@ -15,12 +15,12 @@
 #include "parse/row_builder.h"
 #include "request/json.h"
 
-namespace clickline {
+namespace clickline::request {
 
 struct Mistake {
   const char *reason;   // one of those in serve/requests.py
   std::string message;
-  std::string name;     // what was called a feature and is none; whoever knows all of them can suggest another
+  std::string name;     // the unknown feature, so that the caller can suggest a known one
 };
 
 // What is wrong with a request: `what()` and `reason` are the first mistake's.
@@ -33,16 +33,17 @@ struct Refused : std::runtime_error {
   bool stopped = false;           // there were so many that the rest was not looked at
 };
 
-class AskedRows {
+class RequestRows {
  public:
   // Of one feature in one row. More than any slot keeps or any dense feature has.
   static constexpr size_t kMostValues = 65'536;
   static constexpr size_t kMostMistakes = 10;   // then nothing more is read
-  // What messages call a row. Of feasigns only the first mistake is told, in the words of ElasticCTR's server.
+  // Form of the request, which decides how messages name a row. Of feasigns only the first mistake is reported, in the
+  // words of ElasticCTR's server.
   enum class Form { instances, tensors, feasigns };
 
   // `unused` are columns that may be named but that nothing is read from.
-  AskedRows(const Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form);
+  RequestRows(const parse::Layout &layout, const std::vector<std::string> &unused, size_t capacity, Form form);
 
   void begin() {
     ++row_;
@@ -51,7 +52,7 @@ class AskedRows {
     rows_.begin();
   }
   // The column of this name, nullptr if it is an unused one or a mistake. Of tensors: asked for before the first row.
-  const Column *column(std::string_view name) {
+  const parse::Column *column(std::string_view name) {
     const size_t at = named_++;
     // As a rule each row names its columns in the order of the one before.
     if (at < order_.size() && order_[at]->name == name && last_row(*order_[at]) != row_) [[likely]] {
@@ -61,16 +62,16 @@ class AskedRows {
     return find(name, at);
   }
   template <class V>
-  void take(const Column &column, V value) {
+  void take(const parse::Column &column, V value) {
     if (!rows_.take(column, value)) [[unlikely]] spoil(reason_for(value));
   }
-  void take(const Column &column, const JsonValue &value);
+  void take(const parse::Column &column, const JsonValue &value);
   void finish() {
     if (spoiled_) [[unlikely]] return;   // what is lacking may be what was wrong
     rows_.finish();
     if (rows_.bad()) [[unlikely]] spoil("wrong_shape");
   }
-  Parsed done() {   // throws if there were mistakes
+  parse::ParsedRows done() {   // throws if there were mistakes
     check();
     return rows_.done();
   }
@@ -92,26 +93,26 @@ class AskedRows {
   template <class V>
     requires(std::is_integral_v<V>)
   static const char *reason_for(V) { return "wrong_type"; }
-  size_t &last_row(const Column &column) { return seen_[static_cast<size_t>(&column - layout_.columns.data())]; }
-  const Column *find(std::string_view name, size_t at);
-  bool categorical(const Column &column) const;
+  size_t &last_row(const parse::Column &column) { return seen_[static_cast<size_t>(&column - layout_.columns.data())]; }
+  const parse::Column *find(std::string_view name, size_t at);
+  bool categorical(const parse::Column &column) const;
   void spoil(const char *reason);
   Refused all();
   std::string where() const;
 
-  const Layout &layout_;
+  const parse::Layout &layout_;
   const std::vector<std::string> &unused_;
   const Form form_;
-  Rows rows_;
+  parse::RowBuilder rows_;
   size_t row_ = 0;             // 1 = the first
   size_t named_ = 0;           // columns of this row so far
   bool spoiled_ = false;       // whether a value of this row was wrong
   std::vector<Mistake> mistakes_;
-  std::vector<const Column *> order_;   // what rows before had at each place
+  std::vector<const parse::Column *> order_;   // what rows before had at each place
   std::vector<size_t> seen_;   // of each column, then of each unused one: the last row that has it
 };
 
 // How many instances there can be at most: a brace for each. Spares counting them before there is room for them.
 size_t count_braces(std::string_view body);
 
-}  // namespace clickline
+}  // namespace clickline::request

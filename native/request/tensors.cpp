@@ -1,10 +1,12 @@
-// From the bytes of a request to its inputs. What the values of an input mean is checked by Parser::parse_tensors.
+// From the bytes of a request to its inputs. What the values of an input mean is checked by parse_tensors().
 #include "request/tensors.h"
 
 #include "parse/fields.h"
 #include "request/request_rows.h"
 
-namespace clickline {
+namespace clickline::request {
+
+using parse::quoted;
 
 namespace {
 
@@ -174,8 +176,8 @@ InferRequest read_infer_request(std::string_view json, std::optional<std::string
   try {
     return InferReader(json, binary).read();
   } catch (const JsonError &error) {
-    throw Refused("malformed", std::string("The request is no valid JSON: ") + error.what());
+    throw Refused("malformed", std::string("The request is not valid JSON: ") + error.what());
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::request

@@ -1,5 +1,5 @@
 // Inputs of a request as the Open Inference Protocol has them: one named array per column, either packed into bytes or
-// as the values of a JSON list. Reading them here spares making Python objects of each.
+// as the values of a JSON list. Reading them here avoids a Python object for each value.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.h"
 #include "request/json.h"
 
-namespace clickline {
-
-struct Bytes {   // bytes of somebody else's
-  const char *data = nullptr;
-  size_t size = 0;
-};
+namespace clickline::request {
 
 enum class TensorKind : uint8_t {
   boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64, fp16, fp32, fp64, bytes
@@ -30,7 +26,7 @@ struct Tensor {
   uint32_t rank = 0;             // dimensions; only of 1 and 2 are all sizes kept
   uint64_t rows = 0, width = 1;
   bool packed = false;           // whether it is `data` that counts: little endian, texts after their 32-bit lengths
-  Bytes data{};
+  base::Bytes data{};
   std::vector<JsonValue> values{};
   std::vector<int64_t> starts{};   // if not empty: where each row's values begin, and the end; instead of rows, width
 
@@ -53,4 +49,4 @@ struct InferRequest {
 };
 InferRequest read_infer_request(std::string_view json, std::optional<std::string_view> binary);   // throws Refused
 
-}  // namespace clickline
+}  // namespace clickline::request

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace clickline {
+namespace clickline::table {
 
 // splitmix64's finaliser: every input bit reaches every output bit.
 inline uint64_t mix64(uint64_t x) {
@@ -41,4 +41,4 @@ inline bool chance(uint64_t key, uint64_t seed, uint64_t tick, double probabilit
   return static_cast<double>(draw >> 11) * 0x1p-53 < probability;
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

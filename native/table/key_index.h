@@ -10,7 +10,7 @@
 
 #include "table/row_store.h"
 
-namespace clickline {
+namespace clickline::table {
 
 class KeyIndex {
  public:
@@ -83,4 +83,4 @@ class KeyIndex {
   uint32_t mask_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

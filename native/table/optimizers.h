@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace clickline {
+namespace clickline::table {
 
 struct OptimizerConfig {
   std::string name = "adagrad";
@@ -16,14 +16,14 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, initial = 0.1, clip = 0;
 };
 
-// What one push multiplies with: the same for all its rows.
-struct Step {
+// The factors of one optimizer step, computed once per push and shared by all its rows.
+struct StepFactors {
   float rate, l1, l2, keep;                // keep: 1 - rate * weight_decay
   float gain1, gain2, epsilon, corrected;  // adam: 1 - beta1, 1 - beta2; rate with bias correction
   float beta, per_alpha;                   // ftrl
   float clip;
 
-  Step(const OptimizerConfig &o, double scale, uint64_t count) {
+  StepFactors(const OptimizerConfig &o, double scale, uint64_t count) {
     const double lr = o.learning_rate * scale, n = static_cast<double>(count);
     rate = static_cast<float>(lr);
     l1 = static_cast<float>(o.l1), l2 = static_cast<float>(o.l2);
@@ -39,7 +39,8 @@ struct Step {
 struct Sgd {
   static constexpr uint32_t kStates = 0;
   static constexpr bool kPenalised = true;  // l1 and l2 are added to the gradient
-  static void update(float *__restrict w, float *__restrict, const float *__restrict g, size_t dim, const Step &c) {
+  static void update(float *__restrict w, float *__restrict, const float *__restrict g, size_t dim,
+                     const StepFactors &c) {
     for (size_t i = 0; i < dim; ++i) w[i] -= c.rate * g[i];
   }
 };
@@ -47,7 +48,8 @@ struct Sgd {
 struct Adagrad {
   static constexpr uint32_t kStates = 1;
   static constexpr bool kPenalised = true;
-  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim, const Step &c) {
+  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim,
+                     const StepFactors &c) {
     for (size_t i = 0; i < dim; ++i) {
       s[i] += g[i] * g[i];
       w[i] -= c.rate * g[i] / (std::sqrt(s[i]) + c.epsilon);
@@ -60,7 +62,8 @@ template <bool kDecay>
 struct AdamRule {
   static constexpr uint32_t kStates = 2;
   static constexpr bool kPenalised = true;
-  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim, const Step &c) {
+  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim,
+                     const StepFactors &c) {
     float *__restrict mean = s, *__restrict square = s + dim;
     for (size_t i = 0; i < dim; ++i) {
       mean[i] += (g[i] - mean[i]) * c.gain1;
@@ -77,7 +80,8 @@ using AdamW = AdamRule<true>;
 struct Ftrl {
   static constexpr uint32_t kStates = 2;
   static constexpr bool kPenalised = false;
-  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim, const Step &c) {
+  static void update(float *__restrict w, float *__restrict s, const float *__restrict g, size_t dim,
+                     const StepFactors &c) {
     float *__restrict z = s, *__restrict n = s + dim;
     for (size_t i = 0; i < dim; ++i) {
       const float root = std::sqrt(n[i] + g[i] * g[i]);
@@ -91,7 +95,7 @@ struct Ftrl {
 
 // The gradient as the rule sees it: clipped to a norm first, then with the penalties' share.
 inline void shape_gradient(const float *__restrict w, const float *__restrict g, float *__restrict out, size_t dim,
-                           const Step &c, bool penalised) {
+                           const StepFactors &c, bool penalised) {
   float factor = 1.0f;
   if (c.clip > 0) {
     double squares = 0;
@@ -120,4 +124,4 @@ auto with_rule(const std::string &name, Visit visit) {
   throw std::invalid_argument("unknown sparse optimizer '" + name + "'; known: sgd, adagrad, adam, adamw, ftrl");
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

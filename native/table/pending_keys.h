@@ -1,5 +1,6 @@
-// Keys of one stripe that were seen but have no row yet, because their slot asks for more sightings first.
-// 16 bytes each, so that the long tail of a log costs a tenth of what its rows would.
+// Keys of one stripe that were seen but not admitted yet: their slot asks for more sightings before a key gets a row.
+// 16 bytes each, so that the long tail of a log costs a tenth of what its rows would. (Table files and statistics call
+// them waiting keys.)
 #pragma once
 
 #include <algorithm>
@@ -10,20 +11,20 @@
 
 #include "table/key_index.h"
 
-namespace clickline {
+namespace clickline::table {
 
-struct WaitingKey {
+struct PendingKey {
   uint64_t key;
   uint32_t last_seen;
   uint16_t slot;
   uint16_t sightings;  // 0: no key here
 };
-static_assert(sizeof(WaitingKey) == 16);
+static_assert(sizeof(PendingKey) == 16);
 
-class WaitingKeys {
+class PendingKeys {
  public:
   uint32_t size() const { return size_; }
-  size_t bytes() const { return entries_.capacity() * sizeof(WaitingKey); }
+  size_t bytes() const { return entries_.capacity() * sizeof(PendingKey); }
 
   // Room for so many more keys than there are, without allocating anything then. Throws having changed nothing.
   void reserve(uint64_t more) {
@@ -33,7 +34,7 @@ class WaitingKeys {
 
   // Adds sightings to those the key has; returns the sum, which stops at 65,535.
   uint16_t see(uint64_t key, uint32_t sightings, uint32_t tick, uint16_t slot) {
-    WaitingKey &entry = place(key);
+    PendingKey &entry = place(key);
     if (!entry.sightings) {
       entry = {key, tick, slot, 0};
       ++size_;
@@ -44,7 +45,7 @@ class WaitingKeys {
   }
 
   // Of a key that is not there already.
-  void add(const WaitingKey &entry) {
+  void add(const PendingKey &entry) {
     place(entry.key) = entry;
     ++size_;
   }
@@ -68,19 +69,19 @@ class WaitingKeys {
 
   template <class Keep>
   void retain(Keep keep, uint64_t reserved) {
-    std::vector<WaitingKey> kept = all();
-    std::erase_if(kept, [&](const WaitingKey &entry) { return !keep(entry); });
+    std::vector<PendingKey> kept = all();
+    std::erase_if(kept, [&](const PendingKey &entry) { return !keep(entry); });
     if (kept.size() == size_) return;
-    WaitingKeys fresh;
+    PendingKeys fresh;
     if (reserved) fresh.reserve(kept.size() + reserved);
-    for (const WaitingKey &entry : kept) fresh.add(entry);
+    for (const PendingKey &entry : kept) fresh.add(entry);
     *this = std::move(fresh);
   }
 
-  std::vector<WaitingKey> all() const {
-    std::vector<WaitingKey> result;
+  std::vector<PendingKey> all() const {
+    std::vector<PendingKey> result;
     result.reserve(size_);
-    for (const WaitingKey &entry : entries_)
+    for (const PendingKey &entry : entries_)
       if (entry.sightings) result.push_back(entry);
     return result;
   }
@@ -95,20 +96,20 @@ class WaitingKeys {
   }
 
   // Where the key is or would be; makes room for one more first.
-  WaitingKey &place(uint64_t key) {
+  PendingKey &place(uint64_t key) {
     if (!holds(1)) resize(std::max<size_t>(8, entries_.size() * 2));
     return entries_[find(key)];
   }
 
   void resize(size_t entries) {
-    std::vector<WaitingKey> old(entries);
+    std::vector<PendingKey> old(entries);
     old.swap(entries_);
-    for (const WaitingKey &entry : old)
+    for (const PendingKey &entry : old)
       if (entry.sightings) entries_[find(entry.key)] = entry;
   }
 
-  std::vector<WaitingKey> entries_;  // a power of two of them
+  std::vector<PendingKey> entries_;  // a power of two of them
   uint32_t size_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

@@ -8,7 +8,7 @@
 #include "base/pool.h"
 #include "table/table.h"
 
-namespace clickline {
+namespace clickline::table {
 
 class Table::Reservation {
  public:
@@ -17,7 +17,7 @@ class Table::Reservation {
     bool may_wait = false;
     for (const Policy &policy : table.config_.policies) may_wait |= policy.count > 1;
     try {
-      parallel_for((keys.size() + kKeys - 1) / kKeys, threads, [&](size_t chunk) {
+      base::parallel_for((keys.size() + kKeys - 1) / kKeys, threads, [&](size_t chunk) {
         table.for_runs(keys, chunk * kKeys, std::min(keys.size(), (chunk + 1) * kKeys),
                        [&](Stripe &stripe, size_t begin, size_t end) {
           taken_[static_cast<size_t>(&stripe - table.stripes_.get())] +=
@@ -44,4 +44,4 @@ class Table::Reservation {
   std::array<uint32_t, kStripes> taken_{};  // each with its stripe's lock
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace clickline {
+namespace clickline::table {
 
 class RowMemory {
  public:
@@ -65,4 +65,4 @@ class RowMemory {
   size_t left_ = 0, total_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

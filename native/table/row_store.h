@@ -13,7 +13,7 @@
 
 #include "table/row_memory.h"
 
-namespace clickline {
+namespace clickline::table {
 
 // Rows need 4-byte alignment only: an odd number of floats follows where dim is odd.
 struct __attribute__((packed, aligned(4))) RowHeader {
@@ -117,4 +117,4 @@ class RowStore {
   uint32_t used_ = 0, live_ = 0, free_ = kNoRow;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

@@ -1,5 +1,5 @@
-// One of a table's 256 parts: its lock, its index, its rows, its waiting keys. All but `mutex` is only
-// touched with the lock held (or the whole table closed, see gate.h).
+// One of a table's 256 parts: its lock, its index, its rows, its pending keys. All but `mutex` is only
+// touched with the lock held (or with the whole table to itself, see base/gate.h).
 #pragma once
 
 #include <atomic>
@@ -11,20 +11,20 @@
 #include "table/pending_keys.h"
 #include "table/row_store.h"
 
-namespace clickline {
+namespace clickline::table {
 
 inline constexpr uint32_t kStripes = 256;
-inline constexpr uint32_t kStripeBuckets = kBuckets / kStripes;
+inline constexpr uint32_t kStripeBuckets = base::kBuckets / kStripes;
 
 // Keys grouped by bucket are thereby grouped by stripe.
-inline uint32_t stripe_of(uint64_t key) { return bucket_of(key) / kStripeBuckets; }
+inline uint32_t stripe_of(uint64_t key) { return base::bucket_of(key) / kStripeBuckets; }
 
 struct alignas(64) Stripe {
   std::mutex mutex;
   KeyIndex index;
   RowStore rows;
-  WaitingKeys waiting;
-  std::atomic<uint32_t> reserved{0};  // rows and waiting keys that pushes under way may still need, or have made by now
+  PendingKeys pending;
+  std::atomic<uint32_t> reserved{0};  // rows and pending keys that pushes under way may still need or have made
 
   uint32_t find(uint64_t key) const { return index.find(key, rows); }
 
@@ -37,14 +37,14 @@ struct alignas(64) Stripe {
     return row;
   }
 
-  // Makes sure that each of these keys can get a row or wait for one, whatever else happens until `reserved` is lowered
-  // again by the number that is returned. Throws if there is no memory for it, having changed no row.
-  // Most often there is room for all keys as if all were new, which costs nothing. Such room is made if it is a small part
-  // of what is there, or small altogether (4 MiB for all stripes of a table). Else the new keys are counted.
+  // Makes sure that each of these keys can get a row or become pending, whatever else happens until `reserved` is
+  // lowered again by the number that is returned. Throws if there is no memory for it, having changed no row.
+  // Most often there is room for all keys as if all were new, which costs nothing. Such room is made if it is a small
+  // part of the stripe, or small altogether (4 MiB for all stripes of a table). Otherwise the new keys are counted.
   uint32_t reserve(const uint64_t *keys, size_t count, bool may_wait) {
     const auto has_room = [&](uint64_t more) {
       const uint64_t all = uint64_t{reserved} + more;
-      return rows.spare() >= all && index.holds(rows.live() + all) && (!may_wait || waiting.holds(all));
+      return rows.spare() >= all && index.holds(rows.live() + all) && (!may_wait || pending.holds(all));
     };
     uint64_t more = count;
     if (!has_room(more)) {
@@ -56,7 +56,7 @@ struct alignas(64) Stripe {
       const uint64_t all = uint64_t{reserved} + more;
       rows.reserve(all);
       index.reserve(static_cast<uint32_t>(rows.live() + all), rows);
-      if (may_wait) waiting.reserve(all);
+      if (may_wait) pending.reserve(all);
     }
     reserved += static_cast<uint32_t>(more);
     return static_cast<uint32_t>(more);
@@ -117,4 +117,4 @@ struct alignas(64) Stripe {
   }
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

@@ -1,11 +1,11 @@
-// What goes over the whole table: eviction, size, memory, the list of keys.
+// Operations that visit the whole table: eviction, size, memory, the list of keys.
 #include <algorithm>
 #include <shared_mutex>
 
 #include "base/pool.h"
 #include "table/table.h"
 
-namespace clickline {
+namespace clickline::table {
 
 size_t Table::evict(uint32_t now, double decay, int threads) {
   if (!(decay > 0 && decay <= 1))
@@ -16,7 +16,7 @@ size_t Table::evict(uint32_t now, double decay, int threads) {
     return policy && policy->unseen_for && now > last_seen && now - last_seen > policy->unseen_for;
   };
   std::atomic<size_t> dropped{0};
-  parallel_for(kStripes, threads, [&](size_t number) {
+  base::parallel_for(kStripes, threads, [&](size_t number) {
     Stripe &stripe = stripes_[number];
     std::lock_guard lock(stripe.mutex);
     dropped += stripe.retain([&](RowHeader &row) {
@@ -27,7 +27,7 @@ size_t Table::evict(uint32_t now, double decay, int threads) {
       if (!policy || !(policy->min_score > 0)) return true;
       return policy->show_weight * row.show + policy->click_weight * row.click >= policy->min_score;
     });
-    stripe.waiting.retain([&](const WaitingKey &key) { return !unseen(policy_of(key.slot), key.last_seen); },
+    stripe.pending.retain([&](const PendingKey &key) { return !unseen(policy_of(key.slot), key.last_seen); },
                           stripe.reserved);
   });
   return dropped;
@@ -35,7 +35,7 @@ size_t Table::evict(uint32_t now, double decay, int threads) {
 
 void Table::reset(int threads) {
   std::unique_lock closed(gate_);
-  parallel_for(kStripes, threads, [&](size_t number) {
+  base::parallel_for(kStripes, threads, [&](size_t number) {
     RowStore &rows = stripes_[number].rows;
     for (uint32_t row = 0; row < rows.used(); ++row)
       if (rows[row]->live) start(rows[row]);
@@ -62,10 +62,10 @@ TableMemory Table::memory() const {
     const Stripe &stripe = stripes_[i];
     std::lock_guard lock(stripes_[i].mutex);
     result.rows += stripe.rows.live();
-    result.waiting += stripe.waiting.size();
+    result.waiting += stripe.pending.size();
     result.index_bytes += stripe.index.bytes();
-    result.waiting_bytes += stripe.waiting.bytes();
-    result.total_bytes += stripe.rows.bytes() + stripe.index.bytes() + stripe.waiting.bytes();
+    result.waiting_bytes += stripe.pending.bytes();
+    result.total_bytes += stripe.rows.bytes() + stripe.index.bytes() + stripe.pending.bytes();
   }
   return result;
 }
@@ -80,10 +80,10 @@ std::vector<uint64_t> Table::keys() const {
     for (uint32_t row = 0; row < rows.used(); ++row)
       if (rows[row]->live) result.push_back(rows[row]->key);
     std::sort(result.begin() + static_cast<ptrdiff_t>(before), result.end(), [](uint64_t a, uint64_t b) {
-      return std::pair(bucket_of(a), a) < std::pair(bucket_of(b), b);
+      return std::pair(base::bucket_of(a), a) < std::pair(base::bucket_of(b), b);
     });
   }
   return result;
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

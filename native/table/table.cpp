@@ -12,7 +12,7 @@
 #include "table/draws.h"
 #include "table/reservation.h"
 
-namespace clickline {
+namespace clickline::table {
 
 namespace {
 
@@ -72,7 +72,7 @@ void Table::pull(std::span<const uint64_t> keys, float *out, bool training, cons
   std::shared_lock open(gate_);
   const size_t dim = layout_.dim;
   const float scale = static_cast<float>(config_.init_scale);
-  parallel_for(chunks(keys.size()), threads, [&](size_t chunk) {
+  base::parallel_for(chunks(keys.size()), threads, [&](size_t chunk) {
     const size_t first = chunk * kChunk, last = std::min(keys.size(), first + kChunk);
     for_runs(keys, first, last, [&](Stripe &stripe, size_t begin, size_t end) {
       stripe.visit<false>(&keys[begin], end - begin, layout_.pulled(), [&](size_t i, uint32_t row) {
@@ -103,7 +103,7 @@ void Table::check(const Push &push, int threads) const {
       for (size_t i = begin; i < end; ++i) good &= push.slots[i] < policies;
     return good;
   };
-  parallel_for(chunks(push.keys.size()), threads, [&](size_t chunk) {
+  base::parallel_for(chunks(push.keys.size()), threads, [&](size_t chunk) {
     const size_t begin = chunk * kChunk, end = std::min(push.keys.size(), begin + kChunk);
     if (fits(begin, end)) return;
     size_t at = begin;
@@ -130,14 +130,14 @@ uint32_t Table::admit(Stripe &stripe, const Push &push, size_t i) {
   if (const Policy *policy = policy_of(slot); policy && policy->selects()) {
     if (policy->count > 1) {
       const uint32_t sightings = static_cast<uint32_t>(std::clamp(std::round(shows), 1.0f, 65535.0f));
-      const uint32_t seen = stripe.waiting.see(key, sightings, push.tick, slot);
+      const uint32_t seen = stripe.pending.see(key, sightings, push.tick, slot);
       if (seen < policy->count) return kNoRow;
       shows = std::max(shows, static_cast<float>(seen));
     }
     if (policy->probability < 1.0 && !chance(key, config_.seed, push.tick, policy->probability)) return kNoRow;
   }
   const uint32_t row = stripe.insert(key);
-  stripe.waiting.erase(key);
+  stripe.pending.erase(key);
   RowHeader *header = stripe.rows[row];
   header->show = shows - push.shows[i];  // of the pushes before this one; this one's are added with all others
   header->click = 0;
@@ -153,7 +153,7 @@ void Table::start(RowHeader *row) const {
 }
 
 template <class Rule>
-void Table::push_range(const Push &push, const Step &step, size_t first, size_t last) {
+void Table::push_range(const Push &push, const StepFactors &step, size_t first, size_t last) {
   const size_t dim = layout_.dim;
   const bool shaped = step.clip > 0 || (Rule::kPenalised && (step.l1 > 0 || step.l2 > 0));
   std::array<float, kMaxDim> buffer;  // not allocated: that could fail half way
@@ -184,14 +184,14 @@ void Table::push(const Push &push, int threads) {
   check(push, threads);
   std::shared_lock open(gate_);
   const Reservation room(*this, push.keys, threads);
-  const Step step(config_.optimizer, push.scale, step_.fetch_add(1) + 1);
+  const StepFactors step(config_.optimizer, push.scale, step_.fetch_add(1) + 1);
   const size_t count = push.keys.size();
   with_rule(config_.optimizer.name, [&](auto rule) {
     auto work = [&](size_t chunk) {
       push_range<decltype(rule)>(push, step, chunk * kChunk, std::min(count, (chunk + 1) * kChunk));
     };
-    parallel_for(chunks(count), threads, std::ref(work));  // by reference: a copy would be allocated
+    base::parallel_for(chunks(count), threads, std::ref(work));  // by reference: a copy would be allocated
   });
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

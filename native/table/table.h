@@ -22,7 +22,11 @@
 #include "table/optimizers.h"
 #include "table/stripe.h"
 
-namespace clickline {
+namespace clickline::dictionary {
+struct DictionarySummary;
+}
+
+namespace clickline::table {
 
 // When keys of a slot get a row, and when they lose it.
 struct Policy {
@@ -43,7 +47,7 @@ struct TableConfig {
   std::vector<Policy> policies;  // one per slot column; empty: every key gets a row and keeps it
 };
 
-// A gradient or count that is not finite: the model diverged, which a user can do something about.
+// Raised for a gradient or count that is not finite: the model diverged, which a user can do something about.
 struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -61,8 +65,6 @@ struct TableMemory {
   uint64_t rows, waiting, payload_bytes_per_row, total_bytes, index_bytes, waiting_bytes;
 };
 
-struct DictionaryFacts;
-
 class Table {
  public:
   static constexpr uint32_t kMaxDim = 4096;
@@ -70,13 +72,13 @@ class Table {
   explicit Table(TableConfig config);
 
   // Never creates a row. A key without one: zeros; in training its initial value, unless `slots` are given
-  // and the key's slot selects whom it admits.
+  // and the key's slot selects which keys it admits.
   void pull(std::span<const uint64_t> keys, float *out, bool training, const uint16_t *slots, int threads) const;
 
   // Creates, counts, admits and learns; all of a push is one step of the optimizer.
   void push(const Push &push, int threads);
 
-  // Multiplies shows and clicks by `decay`, then drops rows and waiting keys by their slot's policy.
+  // Multiplies shows and clicks by `decay`, then drops rows and pending keys by their slot's policy.
   size_t evict(uint32_t now, double decay, int threads);
 
   // Whole rows, weights then state. Of keys without a row, read gives what a new row would have; assign makes them;
@@ -85,7 +87,7 @@ class Table {
   void assign_whole(std::span<const uint64_t> keys, const float *rows, const uint16_t *slots, uint32_t tick);
   void add_whole(const Push &push);
 
-  // Every row learns anew from its initial value; keys, counts and who waits stay.
+  // Every row learns anew from its initial value; keys, counts and pending keys stay.
   void reset(int threads);
 
   size_t size() const;
@@ -111,12 +113,12 @@ class Table {
   // Adds the rows of the buckets first <= b < last, which must be empty so far. All of it or, if it throws,
   // nothing.
   void load(const std::string &path, uint32_t first_bucket, uint32_t last_bucket);
-  // Gives rows that the table has the weights and state that they have in the file; keys, counts and who waits stay,
+  // Gives rows that the table has the weights and state that they have in the file; keys, counts and pending keys stay,
   // and keys that only the file has get no row. If it throws, some rows have their new values.
   void restore(const std::string &path, uint32_t first_bucket, uint32_t last_bucket);
   // The weights of the rows in these buckets, see docs/reference/dictionary-format.md. dtype: a DictionaryType.
-  DictionaryFacts write_dictionary(const std::string &path, uint32_t dtype, uint32_t first_bucket,
-                                   uint32_t last_bucket, int threads) const;
+  dictionary::DictionarySummary write_dictionary(const std::string &path, uint32_t dtype, uint32_t first_bucket,
+                                                 uint32_t last_bucket, int threads) const;
 
  private:
   friend class TableWriter;
@@ -142,7 +144,7 @@ class Table {
   void check(const Push &push, int threads) const;
   class Reservation;
   template <class Rule>
-  void push_range(const Push &push, const Step &step, size_t begin, size_t end);
+  void push_range(const Push &push, const StepFactors &step, size_t begin, size_t end);
   uint32_t admit(Stripe &stripe, const Push &push, size_t i);
   void start(RowHeader *row) const;
   float initial_state() const {
@@ -155,7 +157,7 @@ class Table {
   RowMemory memory_;
   const std::unique_ptr<Stripe[]> stripes_;
   std::atomic<uint64_t> step_{0};
-  mutable Gate gate_;
+  mutable base::Gate gate_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

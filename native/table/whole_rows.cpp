@@ -8,7 +8,7 @@
 #include "table/reservation.h"
 #include "table/table.h"
 
-namespace clickline {
+namespace clickline::table {
 
 void Table::read_whole(std::span<const uint64_t> keys, float *out) const {
   const size_t dim = layout_.dim, width = dim + layout_.state_width;
@@ -30,7 +30,7 @@ void Table::assign_whole(std::span<const uint64_t> keys, const float *rows, cons
       uint32_t row = stripe.find(keys[i]);
       if (row == kNoRow) {
         row = stripe.insert(keys[i]);
-        stripe.waiting.erase(keys[i]);
+        stripe.pending.erase(keys[i]);
         RowHeader *made = stripe.rows[row];
         made->show = made->click = 0;
         made->slot = slots[i];
@@ -52,7 +52,7 @@ void Table::add_whole(const Push &push) {
   const bool derived = config_.optimizer.name == "ftrl";  // weights follow from the state, which is a sum
   const std::vector<float> zeros(dim, 0.0f);
   const Reservation room(*this, push.keys, 1);
-  const Step step(config_.optimizer, 1.0, step_.fetch_add(1) + 1);
+  const StepFactors step(config_.optimizer, 1.0, step_.fetch_add(1) + 1);
   for_runs(push.keys, 0, push.keys.size(), [&](Stripe &stripe, size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       uint32_t row = stripe.find(push.keys[i]);
@@ -70,4 +70,4 @@ void Table::add_whole(const Push &push) {
   });
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

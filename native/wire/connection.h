@@ -1,4 +1,4 @@
-// What the server keeps of each connection. Only for the server's own files.
+// The state of one connection of the server. Only for the server's own files.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 #include "wire/server.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 struct WireServer::Connection {
   WireServer *server;
@@ -21,7 +21,7 @@ struct WireServer::Connection {
   enum class State { Unauthenticated, CrowdedOut, Authenticated } state = State::Unauthenticated;  // with the mutex
   std::shared_ptr<Buffer> body = std::make_shared<Buffer>();
   Buffer reply, scratch;
-  Kind answer = Kind::Reply;  // the kind of what is in `reply`
+  FrameKind answer = FrameKind::Reply;  // the kind of what is in `reply`
 
   void put(std::string_view bytes) {
     char *place = reply.resize(bytes.size());
@@ -29,9 +29,9 @@ struct WireServer::Connection {
   }
   void put(uint64_t value) { std::memcpy(reply.resize(sizeof value), &value, sizeof value); }
   void fail(std::string_view text) {
-    answer = Kind::Error;
+    answer = FrameKind::Error;
     put(text.substr(0, 60'000));
   }
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

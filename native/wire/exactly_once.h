@@ -2,11 +2,12 @@
 // the reply came sends the request again, with the same sequence number.
 // Promises, per (client, lane):
 // - Requests run one at a time, whatever connections they come on.
-// - A sequence number is executed at most once; who sends the last one again gets the response of its execution, after
-//   waiting for it if it is still going on. A lower one is an error.
+// - A sequence number is executed at most once; a client that sends the last one again gets the response of its
+//   execution, after waiting for it if it is still going on. A lower one is an error.
 // - A request that gave up before it did anything (its client was gone while it waited) counts as never begun.
-// - After fence(client) nothing of that client is begun, and what had begun is over, unless it takes more than a second.
-// - restore() may come while a request waits for something after its turn came: whoever waited asks done_before() again
+// - After fence(client) no request of that client begins, and those that had begun are over, unless one takes more than
+//   a second.
+// - restore() may come while a request waits for something after its turn came: the request asks done_before() again
 //   before it changes anything.
 // - What was executed counts as executed, whether there was memory to keep its answer or not.
 // - sequences() names the last finished one, so it can be saved together with what the requests changed.
@@ -31,10 +32,10 @@
 
 #include "wire/frame.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 struct Response {
-  Kind kind;
+  FrameKind kind;
   std::string bytes;
 };
 
@@ -42,7 +43,7 @@ struct AlreadyDone : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Of a client whose place another process has taken.
+// Raised for a request of a client that another process has replaced.
 struct Fenced : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -82,7 +83,7 @@ class ExactlyOnce {
     }
 
     // The request was executed. An answer that is not to be kept can be had by doing something harmless again.
-    void finish(Kind kind, std::string_view answer, bool keep) noexcept {
+    void finish(FrameKind kind, std::string_view answer, bool keep) noexcept {
       std::shared_ptr<const Response> response;
       try {
         if (keep) response = std::make_shared<const Response>(Response{kind, std::string(answer)});
@@ -100,7 +101,7 @@ class ExactlyOnce {
     std::shared_ptr<const Response> kept_;
   };
 
-  // `still_wanted` is asked every 50 ms while another execution goes on, and throws if there is nobody to wait for.
+  // `still_wanted` is asked every 50 ms while another execution goes on, and throws if the client is gone.
   Turn begin(uint64_t client, uint32_t lane, uint64_t sequence, const std::function<void()> &still_wanted) {
     std::unique_lock lock(mutex_);
     std::shared_ptr<Entry> entry;
@@ -214,4 +215,4 @@ class ExactlyOnce {
   Counts counts_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

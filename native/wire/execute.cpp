@@ -1,9 +1,9 @@
-// What the server does with a request: once if it asks for that, and its answer into the connection's buffer.
+// Executing a request, once if it has a sequence number, and putting its answer into the connection's buffer.
 #include <new>
 
 #include "wire/connection.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
@@ -29,7 +29,7 @@ void guarded(Connection &connection, Work work) {
     throw;
   } catch (const HandlerError &e) {
     error = e.what();
-  } catch (const NotFinite &e) {
+  } catch (const table::NotFinite &e) {
     error = std::string("ModelError: ") + e.what();
   } catch (const std::bad_alloc &) {
     error = "MemoryError: the server has no memory for this";
@@ -50,13 +50,14 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
     if (connection.channel.gone()) throw ConnectionLost("the client is gone");
     once.check(connection.peer.client);
   };
-  const Kind kind = header.kind;
-  if (kind != Kind::Call && kind != Kind::Pull && kind != Kind::Push && !(kind == Kind::Get && getter_))
-    throw Garbled("frame of kind " + std::to_string(static_cast<int>(kind)) + ", which is no request");
-  const auto sequence = Reader(request).number<uint64_t>();
-  connection.answer = Kind::Reply;
+  const FrameKind kind = header.kind;
+  if (kind != FrameKind::Call && kind != FrameKind::Pull && kind != FrameKind::Push &&
+      !(kind == FrameKind::Get && getter_))
+    throw Garbled("frame of kind " + std::to_string(static_cast<int>(kind)) + ", which is not a request");
+  const auto sequence = PayloadReader(request).number<uint64_t>();
+  connection.answer = FrameKind::Reply;
   try {
-    if (!sequence || !config_.once || kind == Kind::Pull || kind == Kind::Get) {
+    if (!sequence || !config_.once || kind == FrameKind::Pull || kind == FrameKind::Get) {
       execute(connection, kind, request, still_wanted, nullptr);
       return;
     }
@@ -67,19 +68,19 @@ void WireServer::answer(Connection &connection, const FrameHeader &header, std::
     connection.fail(error.what());
   } catch (const Fenced &error) {
     connection.fail(error.what());
-    connection.answer = Kind::Replaced;
+    connection.answer = FrameKind::Replaced;
   }
 }
 
 // Answers what was executed before.
-void WireServer::repeat(Connection &connection, Kind kind, std::string_view request,
+void WireServer::repeat(Connection &connection, FrameKind kind, std::string_view request,
                         const std::function<void()> &still_wanted, ExactlyOnce::Turn &turn) {
   if (turn.kept()) {
     connection.answer = turn.kept()->kind;
     connection.put(turn.kept()->bytes);
-  } else if (kind == Kind::Push) {  // done before a restart; what it answered then is not known any more
+  } else if (kind == FrameKind::Push) {  // done before a restart; what it answered then is not known any more
     const auto pass = tables.enter(still_wanted);
-    connection.put(tables.version(Reader(request).number<PushHead>().table));
+    connection.put(tables.version(PayloadReader(request).number<PushHead>().table));
   } else if (config_.answers_again) {
     handle(connection, request, &turn);
   } else {
@@ -88,7 +89,7 @@ void WireServer::repeat(Connection &connection, Kind kind, std::string_view requ
 }
 
 void WireServer::handle(Connection &connection, std::string_view request, const ExactlyOnce::Turn *turn) {
-  Reader reader(request);
+  PayloadReader reader(request);
   reader.number<uint64_t>();
   const auto length = reader.number<uint16_t>();
   reader.take(6);
@@ -99,25 +100,25 @@ void WireServer::handle(Connection &connection, std::string_view request, const 
   guarded(connection, [&] { handler_(connection.peer, op, body, connection.body, connection.reply); });
 }
 
-// Runs the request; what it throws becomes the answer. The turn is finished when the answer stands, and for a push before
-// tables can be shut: who saves the tables and sequences() then has both of the same moment. False: nothing was done,
-// because the request was executed before, as a checkpoint says that was loaded while it waited for the tables.
-bool WireServer::execute(Connection &connection, Kind kind, std::string_view request,
+// Runs the request; what it throws becomes the answer. The turn is finished when the answer is complete, and for a push
+// before tables can be shut: a checkpoint then has tables and sequences() of the same moment. False: nothing was done,
+// because the request was executed before, according to a checkpoint that was loaded while it waited for the tables.
+bool WireServer::execute(Connection &connection, FrameKind kind, std::string_view request,
                          const std::function<void()> &still_wanted, ExactlyOnce::Turn *turn) {
-  if (kind == Kind::Call) {
+  if (kind == FrameKind::Call) {
     handle(connection, request, turn);
-    const bool large = connection.reply.size() > kKeptAnswer && connection.answer == Kind::Reply;
+    const bool large = connection.reply.size() > kKeptAnswer && connection.answer == FrameKind::Reply;
     if (turn) turn->finish(connection.answer, connection.reply.view(), !(large && config_.answers_again));
     return true;
   }
-  if (kind == Kind::Get) {
+  if (kind == FrameKind::Get) {
     guarded(connection, [&] { getter_(request, connection.reply, connection.scratch); });
     return true;
   }
   const auto pass = tables.enter(still_wanted);
   if (turn && turn->done_before()) return false;
   guarded(connection, [&] {
-    if (kind == Kind::Pull) {
+    if (kind == FrameKind::Pull) {
       tables.pull(request, connection.reply, connection.scratch);
     } else {
       connection.reply.resize(sizeof(uint64_t));  // before anything changes: there is memory for the answer
@@ -128,4 +129,4 @@ bool WireServer::execute(Connection &connection, Kind kind, std::string_view req
   return true;
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

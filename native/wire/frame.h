@@ -17,38 +17,40 @@
 #include "base/recycled.h"
 #include "wire/sockets.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr uint64_t kHandshakeFrame = 4096;  // the limit before a peer has shown that it knows the token
 
-enum class Kind : uint16_t { Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get, Busy, Replaced };
+enum class FrameKind : uint16_t {
+  Hello = 1, Auth, Welcome, Refuse, Call, Pull, Push, Reply, Error, Get, Busy, Replaced
+};
 
 // How rows and gradients travel.
 enum class Width : uint8_t { Fp32 = 0, Fp16 = 1, Bf16 = 2 };
 inline size_t bytes_of(Width width) { return width == Width::Fp32 ? 4 : 2; }
 
-// A header that is sound but announces more than we take: the same frame would be refused again.
+// Raised for a valid header whose length is above the limit: the same frame would be refused again.
 struct TooLarge : PeerFailure {
   using PeerFailure::PeerFailure;
 };
 
 struct FrameHeader {
-  Kind kind{};
+  FrameKind kind{};
   uint64_t length = 0, number = 0, hash = 0;  // hash: XXH64 of the payload
 };
 using HeaderBytes = std::array<char, 40>;
 
-// Memory that is used again and again and only grows.
+// A buffer that is reused and only grows.
 class Buffer {
  public:
   char *resize(size_t size) {
-    if (size > memory_.size()) memory_ = Recycled<char>(size);
+    if (size > memory_.size()) memory_ = base::Recycled<char>(size);
     size_ = size;
     return memory_.data();
   }
   void trim() {  // one huge frame shall not be remembered for the life of a connection
-    if (memory_.size() > kKept) memory_ = Recycled<char>();
+    if (memory_.size() > kKept) memory_ = base::Recycled<char>();
     size_ = 0;
   }
   char *data() { return memory_.data(); }
@@ -57,7 +59,7 @@ class Buffer {
 
  private:
   static constexpr size_t kKept = size_t{64} << 20;
-  Recycled<char> memory_;
+  base::Recycled<char> memory_;
   size_t size_ = 0;
 };
 
@@ -70,23 +72,23 @@ inline HeaderBytes encode(const FrameHeader &header) {
   std::memcpy(bytes.data() + 8, &header.length, 8);
   std::memcpy(bytes.data() + 16, &header.number, 8);
   std::memcpy(bytes.data() + 24, &header.hash, 8);
-  const uint32_t check = static_cast<uint32_t>(xxh64({bytes.data(), 36}, 0));
+  const uint32_t check = static_cast<uint32_t>(base::xxh64({bytes.data(), 36}, 0));
   std::memcpy(bytes.data() + 36, &check, 4);
   return bytes;
 }
 
 inline FrameHeader decode(const HeaderBytes &bytes, uint64_t limit) {
   if (std::memcmp(bytes.data(), "CLKW", 4)) throw Garbled("these are not frames of ours");
-  if (detail::load32(bytes.data() + 36) != static_cast<uint32_t>(xxh64({bytes.data(), 36}, 0)))
+  if (base::load32(bytes.data() + 36) != static_cast<uint32_t>(base::xxh64({bytes.data(), 36}, 0)))
     throw Garbled("a frame's header is garbled");
   uint16_t version;
   FrameHeader header;
   std::memcpy(&version, bytes.data() + 4, 2);
   std::memcpy(&header.kind, bytes.data() + 6, 2);
-  header.length = detail::load64(bytes.data() + 8);
-  header.number = detail::load64(bytes.data() + 16);
-  header.hash = detail::load64(bytes.data() + 24);
-  if (version != kWireVersion || detail::load32(bytes.data() + 32))
+  header.length = base::load64(bytes.data() + 8);
+  header.number = base::load64(bytes.data() + 16);
+  header.hash = base::load64(bytes.data() + 24);
+  if (version != kWireVersion || base::load32(bytes.data() + 32))
     throw Garbled("a frame is of version " + std::to_string(version) + " but here is " + std::to_string(kWireVersion));
   if (header.length > limit)
     throw TooLarge("a frame of " + std::to_string(header.length) + " bytes, but at most " + std::to_string(limit) +
@@ -112,10 +114,10 @@ class Pieces {
   std::vector<iovec> many_;
 };
 
-inline void send_frame(Channel &channel, Kind kind, uint64_t number, std::span<const iovec> payload,
+inline void send_frame(Channel &channel, FrameKind kind, uint64_t number, std::span<const iovec> payload,
                        Clock::time_point deadline) {
   FrameHeader header{kind, 0, number, 0};
-  HashStream hash;
+  base::HashStream hash;
   for (const iovec &piece : payload) {
     header.length += piece.iov_len;
     if (piece.iov_len) hash.update(piece.iov_base, piece.iov_len);
@@ -127,7 +129,7 @@ inline void send_frame(Channel &channel, Kind kind, uint64_t number, std::span<c
   channel.send(pieces.all(), deadline);
 }
 
-inline void send_frame(Channel &channel, Kind kind, uint64_t number, std::string_view payload,
+inline void send_frame(Channel &channel, FrameKind kind, uint64_t number, std::string_view payload,
                        Clock::time_point deadline) {
   const iovec piece{const_cast<char *>(payload.data()), payload.size()};
   send_frame(channel, kind, number, {&piece, 1}, deadline);
@@ -144,7 +146,7 @@ inline FrameHeader receive_header(Channel &channel, uint64_t limit, Clock::time_
 inline void receive_payload(Channel &channel, const FrameHeader &header, std::span<const iovec> places,
                             Clock::time_point deadline) {
   Pieces pieces(places);
-  HashStream hash;
+  base::HashStream hash;
   channel.receive(pieces.all(), deadline, &hash);
   if (hash.result() != header.hash) throw Garbled("a frame's payload is garbled");
 }
@@ -157,9 +159,9 @@ inline std::string_view receive_payload(Channel &channel, const FrameHeader &hea
 }
 
 // The fields of a payload, one after the other. Reading beyond the end throws Garbled.
-class Reader {
+class PayloadReader {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  explicit PayloadReader(std::string_view bytes) : left_(bytes) {}
 
   template <class T>
   T number() {
@@ -188,18 +190,18 @@ class Reader {
   std::string_view left_;
 };
 
-class Writer {
+class PayloadWriter {
  public:
   template <class T>
-  Writer &number(T value) {
+  PayloadWriter &number(T value) {
     bytes_.append(reinterpret_cast<const char *>(&value), sizeof value);
     return *this;
   }
-  Writer &text(std::string_view value) {
+  PayloadWriter &text(std::string_view value) {
     if (value.size() > 255) throw std::invalid_argument("at most 255 bytes but got '" + std::string(value) + "'");
     return number(static_cast<uint16_t>(value.size())).raw(value);
   }
-  Writer &raw(std::string_view value) {
+  PayloadWriter &raw(std::string_view value) {
     bytes_.append(value);
     return *this;
   }
@@ -210,4 +212,4 @@ class Writer {
   std::string bytes_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,4 +1,4 @@
-// HELLO, AUTH, WELCOME, REFUSE.
+// The frames of the handshake: HELLO, AUTH, WELCOME, REFUSE.
 #include "wire/handshake.h"
 
 #include <sys/random.h>
@@ -8,16 +8,16 @@
 #include "base/sha256.h"
 #include "base/utf8.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
-std::string_view text_of(const Digest &digest) {
+std::string_view text_of(const base::Digest &digest) {
   return {reinterpret_cast<const char *>(digest.data()), digest.size()};
 }
 
-Digest digest_of(std::string_view bytes) {
-  Digest result;
+base::Digest digest_of(std::string_view bytes) {
+  base::Digest result;
   std::memcpy(result.data(), bytes.data(), result.size());
   return result;
 }
@@ -37,11 +37,11 @@ struct Terms {  // all that both sides must agree on
   uint32_t lane;
   std::string server_name;
 
-  Digest proof(const std::string &token, std::string_view side, uint64_t max_frame) const {
-    Writer message;
+  base::Digest proof(const std::string &token, std::string_view side, uint64_t max_frame) const {
+    PayloadWriter message;
     message.raw("clickline ").raw(side).raw(server_nonce).raw(client_nonce).number(version).text(job);
     message.text(client_name).number(client).number(lane).text(server_name).number(max_frame);
-    return hmac_sha256(token, message.bytes());
+    return base::hmac_sha256(token, message.bytes());
   }
 };
 
@@ -57,7 +57,7 @@ bool controls(std::string_view character) {
 }
 
 [[noreturn]] void refuse_and_throw(Channel &channel, const std::string &reason, Clock::time_point deadline) {
-  refuse(channel, Kind::Refuse, reason, deadline);
+  refuse(channel, FrameKind::Refuse, reason, deadline);
   throw PeerFailure(reason);
 }
 
@@ -68,7 +68,7 @@ std::string printable(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    const size_t good = std::min(first_bad_utf8(text), text.size());
+    const size_t good = std::min(base::first_bad_utf8(text), text.size());
     for (size_t i = 0; i < good;) {
       const auto byte = static_cast<unsigned char>(text[i]);
       const size_t size = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -84,7 +84,7 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-void refuse(Channel &channel, Kind kind, const std::string &reason, Clock::time_point deadline) {
+void refuse(Channel &channel, FrameKind kind, const std::string &reason, Clock::time_point deadline) {
   try {
     send_frame(channel, kind, 0, printable(reason), deadline);
   } catch (const ConnectionLost &) {
@@ -97,15 +97,15 @@ Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clo
   Terms terms;
   terms.server_nonce = nonce();
   terms.server_name = own.name;
-  Writer hello;
+  PayloadWriter hello;
   hello.number(kWireVersion).number(kWireVersion).text(own.job).text(own.name).raw(terms.server_nonce);
-  send_frame(channel, Kind::Hello, 0, hello.bytes(), deadline);
+  send_frame(channel, FrameKind::Hello, 0, hello.bytes(), deadline);
 
   Buffer buffer;
   const FrameHeader header = receive_header(channel, kHandshakeFrame, deadline);
-  Reader auth(receive_payload(channel, header, buffer, deadline));
-  if (header.kind == Kind::Refuse) throw PeerFailure("it refused us: " + printable(auth.rest()));
-  if (header.kind != Kind::Auth) throw Garbled("not an AUTH frame");
+  PayloadReader auth(receive_payload(channel, header, buffer, deadline));
+  if (header.kind == FrameKind::Refuse) throw PeerFailure("it refused us: " + printable(auth.rest()));
+  if (header.kind != FrameKind::Auth) throw Garbled("not an AUTH frame");
   terms.version = auth.number<uint16_t>();
   if (terms.version != kWireVersion)
     refuse_and_throw(channel, "the client speaks version " + std::to_string(terms.version) +
@@ -115,30 +115,30 @@ Peer greet_client(Channel &channel, const Identity &own, uint64_t max_frame, Clo
   terms.client = auth.number<uint64_t>();
   terms.lane = auth.number<uint32_t>();
   terms.client_nonce = auth.take(32);
-  const Digest proof = digest_of(auth.take(32));
+  const base::Digest proof = digest_of(auth.take(32));
   auth.end();
   if (terms.job != own.job)
     refuse_and_throw(channel, "wrong job: the client is of '" + terms.job + "', the server of '" + own.job + "'", deadline);
-  if (!same(proof, terms.proof(own.token, "client", 0)))
+  if (!base::same(proof, terms.proof(own.token, "client", 0)))
     refuse_and_throw(channel, "wrong token: client and server were not given the same one", deadline);
 
   try {
     if (admit) admit();
   } catch (const NoRoom &error) {
-    refuse(channel, Kind::Busy, error.what(), deadline);
+    refuse(channel, FrameKind::Busy, error.what(), deadline);
     throw;
   }
-  Writer welcome;
+  PayloadWriter welcome;
   welcome.number(max_frame).raw(text_of(terms.proof(own.token, "server", max_frame)));
-  send_frame(channel, Kind::Welcome, 0, welcome.bytes(), deadline);
+  send_frame(channel, FrameKind::Welcome, 0, welcome.bytes(), deadline);
   return {printable(terms.client_name), terms.client, terms.lane};
 }
 
 std::string Greeting::auth(const FrameHeader &header, std::string_view payload) {
-  Reader hello(payload);
-  if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(hello.rest()));
-  if (header.kind == Kind::Busy) throw NoRoom("no room: " + printable(hello.rest()));
-  if (header.kind != Kind::Hello) throw Garbled("not a HELLO frame");
+  PayloadReader hello(payload);
+  if (header.kind == FrameKind::Refuse) throw PeerFailure("refused: " + printable(hello.rest()));
+  if (header.kind == FrameKind::Busy) throw NoRoom("no room: " + printable(hello.rest()));
+  if (header.kind != FrameKind::Hello) throw Garbled("not a HELLO frame");
   const auto first = hello.number<uint16_t>(), last = hello.number<uint16_t>();
   if (first > kWireVersion || last < kWireVersion) {
     objection_ = "the server speaks versions " + std::to_string(first) + " to " + std::to_string(last) +
@@ -151,22 +151,22 @@ std::string Greeting::auth(const FrameHeader &header, std::string_view payload) 
   hello.end();
   client_nonce_ = nonce();
   const Terms terms{server_nonce_, client_nonce_, kWireVersion, own_.job, own_.name, client_, lane_, server_name_};
-  Writer auth;
+  PayloadWriter auth;
   auth.number(kWireVersion).text(own_.job).text(own_.name).number(client_).number(lane_).raw(client_nonce_);
   auth.raw(text_of(terms.proof(own_.token, "client", 0)));
   return std::move(auth.bytes());
 }
 
 Welcome Greeting::welcomed(const FrameHeader &header, std::string_view payload) {
-  Reader answer(payload);
-  if (header.kind == Kind::Refuse) throw PeerFailure("refused: " + printable(answer.rest()));
-  if (header.kind == Kind::Busy) throw NoRoom("no room: " + printable(answer.rest()));
-  if (header.kind != Kind::Welcome) throw Garbled("neither a WELCOME nor a REFUSE frame");
+  PayloadReader answer(payload);
+  if (header.kind == FrameKind::Refuse) throw PeerFailure("refused: " + printable(answer.rest()));
+  if (header.kind == FrameKind::Busy) throw NoRoom("no room: " + printable(answer.rest()));
+  if (header.kind != FrameKind::Welcome) throw Garbled("neither a WELCOME nor a REFUSE frame");
   const auto max_frame = answer.number<uint64_t>();
-  const Digest proof = digest_of(answer.take(32));
+  const base::Digest proof = digest_of(answer.take(32));
   answer.end();
   const Terms terms{server_nonce_, client_nonce_, kWireVersion, own_.job, own_.name, client_, lane_, server_name_};
-  if (!same(proof, terms.proof(own_.token, "server", max_frame)))
+  if (!base::same(proof, terms.proof(own_.token, "server", max_frame)))
     throw PeerFailure("the server does not know the token" +
                       (server_job_ == own_.job ? "" : " and is of the job '" + printable(server_job_) + "'"));
   return {server_, max_frame};
@@ -181,13 +181,13 @@ Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uin
   try {
     auth = greeting.auth(header, receive_payload(channel, header, buffer, deadline));
   } catch (const PeerFailure &) {
-    if (!greeting.objection().empty()) refuse(channel, Kind::Refuse, greeting.objection(), deadline);
+    if (!greeting.objection().empty()) refuse(channel, FrameKind::Refuse, greeting.objection(), deadline);
     throw;
   }
   server = greeting.server();
-  send_frame(channel, Kind::Auth, 0, auth, deadline);
+  send_frame(channel, FrameKind::Auth, 0, auth, deadline);
   header = receive_header(channel, kHandshakeFrame, deadline);
   return greeting.welcomed(header, receive_payload(channel, header, buffer, deadline));
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,7 +1,7 @@
 // The first frames of a connection: both sides show that they know the job's token without sending it.
 // Promises: nothing is taken from a peer, and no more than 4 KiB is read of it, before it has shown that; nonces of both
-// sides make each proof good for one connection; whoever refuses says why, and both sides learn it. Frames that follow
-// are not signed: the token keeps strangers and other jobs out, the network itself must be trusted.
+// sides make each proof good for one connection; the side that refuses says why, and both sides report it.
+// Frames that follow are not signed: the token keeps strangers and other jobs out, the network itself must be trusted.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 #include "wire/frame.h"
 
-namespace clickline {
+namespace clickline::wire {
 
-// What one side brings to the handshake.
+// The credentials of one side.
 struct Identity {
   std::string token, job, name;
 };
 
-// Who the client is, as the server learns it.
+// The client, as the server learns it from the handshake.
 struct Peer {
   std::string name;
   uint64_t client = 0;
@@ -41,7 +41,7 @@ struct Welcome {
   uint64_t max_frame;  // what it takes
 };
 
-// The client's side, one step for each frame that comes, for whoever does not want to wait for them.
+// The client's side as a state machine, one step for each frame that arrives, for callers that do not block.
 class Greeting {
  public:
   Greeting(const Identity &own, uint64_t client, uint32_t lane) : own_(own), client_(client), lane_(lane) {}
@@ -65,10 +65,10 @@ Welcome greet_server(Channel &channel, const Identity &own, uint64_t client, uin
                      Clock::time_point deadline);
 
 // Kind::Refuse is final, Kind::Busy may be tried again.
-void refuse(Channel &channel, Kind kind, const std::string &reason, Clock::time_point deadline);
+void refuse(Channel &channel, FrameKind kind, const std::string &reason, Clock::time_point deadline);
 
-// What a peer says, fit for a log or a terminal: at most 1000 bytes of UTF-8, without characters that end lines, control a
-// terminal, or change the direction of text.
+// A peer's text made safe for a log or a terminal: at most 1000 bytes of UTF-8, without characters that end lines,
+// control a terminal, or change the direction of text.
 std::string printable(std::string_view text);
 
-}  // namespace clickline
+}  // namespace clickline::wire

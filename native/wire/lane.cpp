@@ -6,7 +6,7 @@
 
 #include "wire/lane_requests.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
@@ -26,8 +26,8 @@ std::string seconds_since(Clock::time_point begin) {
 LaneConfig checked(LaneConfig config) {
   auto fail = [](const std::string &text) { throw std::invalid_argument(text); };
   if (config.addresses.empty()) fail("a lane needs the address of at least one server");
-  if (config.addresses.size() > kBuckets)
-    fail("at most " + std::to_string(kBuckets) + " servers, but got " + std::to_string(config.addresses.size()));
+  if (config.addresses.size() > base::kBuckets)
+    fail("at most " + std::to_string(base::kBuckets) + " servers, but got " + std::to_string(config.addresses.size()));
   if (config.identity.token.empty()) fail("the token must not be empty");
   if (!(config.deadline > 0)) fail("deadline must be above 0 but got " + std::to_string(config.deadline));
   if (!(config.retry_for >= 0)) fail("retry_for must be 0 or more but got " + std::to_string(config.retry_for));
@@ -37,7 +37,7 @@ LaneConfig checked(LaneConfig config) {
 }  // namespace
 
 Lane::Lane(LaneConfig config)
-    : config_(checked(std::move(config))), ranges_(owner_ranges(static_cast<uint32_t>(config_.addresses.size()))),
+    : config_(checked(std::move(config))), ranges_(base::owner_ranges(static_cast<uint32_t>(config_.addresses.size()))),
       watch_{&wake_, [this] { check(); }},
       jitter_(static_cast<uint32_t>(config_.client * 31 + config_.lane + 1)) {
   for (const std::string &address : config_.addresses) {
@@ -147,13 +147,14 @@ void Lane::receive(Request &request) {
       throw TooLarge(describe(link) + ": " + error.what());
     }
   }();
-  const bool refused = header.kind == Kind::Error || header.kind == Kind::Replaced;
+  const bool refused = header.kind == FrameKind::Error || header.kind == FrameKind::Replaced;
   if (refused && (header.number == request.number || !header.number)) {
     const std::string text(receive_payload(link.channel, header, *request.buffer, request.deadline));
-    if (header.kind == Kind::Replaced) throw PeerReplaced(describe(link) + ": " + text);
+    if (header.kind == FrameKind::Replaced) throw PeerReplaced(describe(link) + ": " + text);
     throw PeerFailure(describe(link) + ": " + text);
   }
-  if (header.kind != Kind::Reply || header.number != request.number) throw Garbled("that was no reply to this request");
+  if (header.kind != FrameKind::Reply || header.number != request.number)
+    throw Garbled("that was not a reply to this request");
   if (request.places.empty()) {
     receive_payload(link.channel, header, *request.buffer, request.deadline);
     check_moved();
@@ -272,4 +273,4 @@ void Lane::exchange(std::span<Request> requests, double deadline) {
   if (first_error) std::rethrow_exception(first_error);
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

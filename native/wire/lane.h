@@ -1,12 +1,12 @@
-// The client's side of the wire: a lane is one client's ordered way to several servers.
+// The client's side of the wire: a lane is an ordered stream of one client's requests to several servers.
 // Promises:
 // - Requests to all servers are sent before any reply is awaited. Callers on several threads queue.
-// - What can be mended by trying again is tried again, on a new connection, to the address the server has then: refused
-//   and broken connections, timeouts, garbled replies. A request with a sequence number keeps it, so the server executes
-//   it once. A refusal or the handler's error is raised at once.
-// - It gives up when the server has not been well for `retry_for` seconds, and says what was wrong and for how long.
-// - cancel() ends the calls that are under way or queue; later ones work. close() ends them for good.
-// - Arrays are sent from where they are, and rows received where they belong; the caller keeps them alive and unchanged.
+// - Refused and broken connections, timeouts and garbled replies are retried on a new connection, to the address the
+//   server has then. A request with a sequence number keeps it, so the server executes it once. A refusal or the
+//   handler's error is raised at once.
+// - It gives up when the server has failed for `retry_for` seconds, and says what was wrong and for how long.
+// - cancel() ends the calls that are under way or queued; later ones work. close() ends all calls.
+// - Arrays are sent and rows received without copies; the caller keeps the arrays alive and unchanged.
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "base/owners.h"
-#include "pserver/table_service.h"
 #include "wire/handshake.h"
 #include "wire/sockets.h"
+#include "wire/table_frames.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 struct LaneConfig {
   std::vector<std::string> addresses;
@@ -100,11 +100,11 @@ class Lane {
   std::atomic<bool> closed_{false};
   std::mutex address_mutex_;
   std::mutex mutex_;  // of all below: one call at a time
-  std::atomic<std::thread::id> caller_{};  // who has it; a signal's handler may come by on that very thread
+  std::atomic<std::thread::id> caller_{};  // the thread that holds mutex_; a signal handler may run on that very thread
   std::vector<std::unique_ptr<Link>> links_;
   uint64_t cancels_at_start_ = 0, number_ = 0;
-  Link *current_ = nullptr;  // whom the call waits for
+  Link *current_ = nullptr;  // the server that the call waits for
   std::minstd_rand jitter_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,11 +1,11 @@
-// What a lane can ask for: CALL, PULL and PUSH, cut into one request per server.
+// CALL, PULL and PUSH, cut into one request per server.
 #include "wire/lane_requests.h"
 
 #include <limits>
 
 #include "base/half.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::string bytes(const Head &head) {
 
 void widen(Width width, const char *from, float *to, size_t count) {
   const auto *halves = reinterpret_cast<const uint16_t *>(from);
-  width == Width::Fp16 ? from_fp16(halves, to, count) : from_bf16(halves, to, count);
+  width == Width::Fp16 ? base::from_fp16(halves, to, count) : base::from_bf16(halves, to, count);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ std::vector<std::pair<size_t, size_t>> Lane::slices(std::span<const uint64_t> ke
     const size_t begin = at;
     uint32_t before = first;
     for (; at < keys.size(); ++at) {
-      const uint32_t bucket = bucket_of(keys[at]);
+      const uint32_t bucket = base::bucket_of(keys[at]);
       if (bucket >= last) break;
       if (bucket < before)
         throw std::invalid_argument("keys must be in bucket order but number " + std::to_string(at) + ", " +
@@ -53,7 +53,7 @@ std::vector<Buffer> Lane::call(const std::string &op, std::span<const size_t> to
     throw std::invalid_argument("op must have 1 to 255 bytes but has " + std::to_string(op.size()));
   if (deadline && !(*deadline > 0))
     throw std::invalid_argument("deadline must be above 0 but got " + std::to_string(*deadline));
-  Writer head;
+  PayloadWriter head;
   head.number(uint64_t{0}).number(static_cast<uint16_t>(op.size())).raw(std::string(6, '\0')).raw(op);
   head.raw(std::string((8 - op.size() % 8) % 8, '\0'));
   std::vector<Request> requests(to.size());
@@ -61,7 +61,7 @@ std::vector<Buffer> Lane::call(const std::string &op, std::span<const size_t> to
   for (size_t i = 0; i < to.size(); ++i) {
     Request &request = requests[i];
     request.link = links_.at(to[i]).get();
-    request.kind = Kind::Call;
+    request.kind = FrameKind::Call;
     request.once = once;
     request.head = head.bytes();
     request.pieces.resize(1);
@@ -84,7 +84,7 @@ std::vector<uint64_t> Lane::pull(uint32_t table, std::span<const uint64_t> keys,
     if (!count) continue;
     Request request;
     request.link = links_[s].get();
-    request.kind = Kind::Pull;
+    request.kind = FrameKind::Pull;
     request.head = bytes(PullHead{0, table, training, width, slots != nullptr, 0, dim, 0, count});
     request.pieces = {iovec{}, piece(keys.data() + begin, count)};
     if (slots) request.pieces.push_back(piece(slots + begin, count));
@@ -112,7 +112,8 @@ void Lane::push(PushHead head, const PushArrays &arrays, std::span<const uint64_
   if (head.width != Width::Fp32) {
     const size_t count = arrays.keys.size() * dim;
     auto *halves = reinterpret_cast<uint16_t *>(narrow.resize(count * sizeof(uint16_t)));
-    head.width == Width::Fp16 ? to_fp16(arrays.gradients, halves, count) : to_bf16(arrays.gradients, halves, count);
+    head.width == Width::Fp16 ? base::to_fp16(arrays.gradients, halves, count)
+                              : base::to_bf16(arrays.gradients, halves, count);
     gradients = narrow.data();
   }
   const size_t stride = dim * bytes_of(head.width);
@@ -124,7 +125,7 @@ void Lane::push(PushHead head, const PushArrays &arrays, std::span<const uint64_
     head.count = end - begin;
     head.based_on = based_on.empty() || !head.count ? kNoVersion : based_on[s];
     request.link = links_[s].get();
-    request.kind = Kind::Push;
+    request.kind = FrameKind::Push;
     request.once = true;
     request.head = bytes(head);
     request.pieces = {iovec{}, piece(arrays.keys.data() + begin, head.count), piece(arrays.shows + begin, head.count),
@@ -135,4 +136,4 @@ void Lane::push(PushHead head, const PushArrays &arrays, std::span<const uint64_
   exchange(requests, config_.deadline);
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,4 +1,4 @@
-// What a lane keeps of each server, and of each request that is under way. Only for the lane's own files.
+// The state of a lane: one Link per server, one Request per request under way. Only for the lane's own files.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include "wire/lane.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 struct Lane::Link {
   std::string address;  // guarded by the lane's address_mutex_, because others may change it at any time
@@ -22,7 +22,7 @@ struct Lane::Link {
 
 struct Lane::Request {
   Link *link = nullptr;
-  Kind kind = Kind::Call;
+  FrameKind kind = FrameKind::Call;
   bool once = false;
   std::string head;            // begins with the sequence number
   std::vector<iovec> pieces;   // the first is for the head
@@ -35,4 +35,4 @@ struct Lane::Request {
   Clock::time_point began{}, deadline{}, failing_since{};
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,4 +1,4 @@
-// Accepting, serving, and ending of connections.
+// Accepting, serving and closing connections.
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "wire/connection.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
@@ -157,7 +157,7 @@ void WireServer::admit(Connection &connection) {
   ++authenticated_;
 }
 
-// Before its descriptor is closed: nobody may hang up what has become another's.
+// Before its descriptor is closed: its number may be another connection's soon, which must not be hung up.
 void WireServer::leave(Connection &connection) {
   std::lock_guard lock(mutex_);
   if (connection.state == Connection::State::Authenticated) --authenticated_;
@@ -243,7 +243,7 @@ void WireServer::converse(Connection &connection) {
     try {
       header = receive_header(channel, config_.max_frame, kForever);
     } catch (const TooLarge &error) {
-      send_frame(channel, Kind::Error, 0, error.what(), time_for(0));
+      send_frame(channel, FrameKind::Error, 0, error.what(), time_for(0));
       throw;
     }
     const std::string_view request = receive_payload(channel, header, *connection.body, time_for(header.length));
@@ -265,4 +265,4 @@ void WireServer::converse(Connection &connection) {
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -7,9 +7,9 @@
 // - A request with a sequence number is executed once (see exactly_once.h). While it waits, a client that hangs up is
 //   noticed, so that threads do not pile up.
 // - Whatever bytes a peer sends, the worst that happens is that its connection is closed.
-// - Connections that have not shown the token have a small limit of their own. When there are more, one of the host that
-//   has most of them is closed, the oldest: whoever says nothing makes room for others, and a host that opens many closes
-//   its own. Only clients that know the token count as connections, and are told (BUSY) when there is no room for them.
+// - Connections that have not shown the token have a small limit of their own. When there are more, the oldest one of
+//   the host that has most of them is closed: a silent connection makes room for others, and a host that opens many
+//   closes its own. Only clients that know the token count as connections, and get BUSY when there is no room for them.
 // - close() ends every wait of the server's own and returns when all threads are gone. A handler that blocks must be
 //   woken by its owner.
 #pragma once
@@ -30,14 +30,14 @@
 #include "wire/handshake.h"
 #include "wire/sockets.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 // Thrown by a handler; the text reaches the caller as it is.
 struct HandlerError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// `body` lies in `memory`: who still needs it after the call keeps a share.
+// `body` lies in `memory`: a handler that needs it after the call keeps a share.
 using Handler = std::function<void(const Peer &peer, std::string_view op, std::string_view body,
                                    const std::shared_ptr<Buffer> &memory, Buffer &reply)>;
 
@@ -74,7 +74,7 @@ class WireServer {
   // true while the handler waits for a checkpoint to be loaded. Throws AlreadyDone for one before the last.
   bool already_done() const;
 
-  TableService tables;
+  pserver::TableService tables;
   ExactlyOnce once;
   ServerCounts counts;
 
@@ -91,10 +91,10 @@ class WireServer {
   void serve(Connection &connection) noexcept;
   void converse(Connection &connection);
   void answer(Connection &connection, const FrameHeader &header, std::string_view request);
-  bool execute(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
-               ExactlyOnce::Turn *turn);
-  void repeat(Connection &connection, Kind kind, std::string_view request, const std::function<void()> &still_wanted,
-              ExactlyOnce::Turn &turn);
+  bool execute(Connection &connection, FrameKind kind, std::string_view request,
+               const std::function<void()> &still_wanted, ExactlyOnce::Turn *turn);
+  void repeat(Connection &connection, FrameKind kind, std::string_view request,
+              const std::function<void()> &still_wanted, ExactlyOnce::Turn &turn);
   void handle(Connection &connection, std::string_view request, const ExactlyOnce::Turn *turn);
   void report(const Connection &connection, const std::string &what);
 
@@ -116,4 +116,4 @@ class WireServer {
   bool accepting_ = false;
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -19,7 +19,7 @@
 
 #include "base/hash_stream.h"
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace {
 
@@ -141,7 +141,7 @@ void Channel::send(std::span<iovec> pieces, Clock::time_point deadline) {
   }
 }
 
-void Channel::take_ahead(std::span<iovec> &places, HashStream *hash) {
+void Channel::take_ahead(std::span<iovec> &places, base::HashStream *hash) {
   while (ahead_begin_ < ahead_end_ && !places.empty()) {
     const size_t size = std::min(ahead_end_ - ahead_begin_, places.front().iov_len);
     std::memcpy(places.front().iov_base, ahead_.get() + ahead_begin_, size);
@@ -152,7 +152,7 @@ void Channel::take_ahead(std::span<iovec> &places, HashStream *hash) {
 }
 
 // One call: into the places and, if that fills them, into what is kept for later.
-ssize_t Channel::receive_some(std::span<iovec> places, HashStream *hash) {
+ssize_t Channel::receive_some(std::span<iovec> places, base::HashStream *hash) {
   constexpr size_t kFew = 8;
   iovec few[kFew + 1];
   msghdr message{};
@@ -176,7 +176,7 @@ ssize_t Channel::receive_some(std::span<iovec> places, HashStream *hash) {
   return done;
 }
 
-void Channel::receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash) {
+void Channel::receive(std::span<iovec> places, Clock::time_point deadline, base::HashStream *hash) {
   skip(places, 0);  // empty pieces would look like the end of the stream
   take_ahead(places, hash);
   while (!places.empty()) {
@@ -259,7 +259,7 @@ Listener::Listener(const std::string &wanted) : address(wanted) {
   auto fail = [&] { throw PeerFailure("cannot listen at " + wanted + ": " + reason()); };
   socket = new_socket(own.family());
   if (own.family() == AF_UNIX) {
-    ::fchmod(socket.get(), 0600);  // of the file to be: nobody else's
+    ::fchmod(socket.get(), 0600);  // of the file to be: the owner's only
   } else {
     option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   }
@@ -292,4 +292,4 @@ Listener::~Listener() {
   if (inode && !::stat(path.c_str(), &info) && info.st_dev == device && info.st_ino == inode) ::unlink(path.c_str());
 }
 
-}  // namespace clickline
+}  // namespace clickline::wire

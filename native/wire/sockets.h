@@ -2,8 +2,8 @@
 // Promises:
 // - An address is "unix:/path/to.sock" or "tcp:HOST:PORT" ("tcp:[::1]:0" for IPv6; port 0: any free one). Names are
 //   resolved anew at each connect, because a restarted server may have moved. (Resolving itself knows no deadline.)
-// - Every call that can block watches an Event too and looks at it at least every 200 ms, so nobody waits for a peer
-//   that will not answer longer than it wants to.
+// - Every call that can block also watches an Event and looks at it at least every 200 ms, so a wait for a peer that
+//   does not answer can be ended.
 // - No call raises SIGPIPE; no descriptor outlives an exec.
 #pragma once
 
@@ -22,13 +22,16 @@
 
 #include "wire/spinning.h"
 
-namespace clickline {
-
+namespace clickline::base {
 class HashStream;
+}
+
+namespace clickline::wire {
+
 using Clock = std::chrono::steady_clock;
 inline constexpr Clock::time_point kForever = Clock::time_point::max();
 
-// The connection is of no use any more, but the request may be sent again on another.
+// The connection is broken, but the request may be sent again on another.
 struct ConnectionLost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -38,7 +41,7 @@ struct TimedOut : ConnectionLost {
 struct Garbled : ConnectionLost {
   using ConnectionLost::ConnectionLost;
 };
-// Somebody on this side wanted the wait to end.
+// The wait was ended on this side.
 struct Cancelled : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -46,7 +49,7 @@ struct Cancelled : std::runtime_error {
 struct PeerFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-// The server takes nothing from this client any more: another process has its place.
+// The server takes nothing from this client any more: another process has replaced it.
 struct PeerReplaced : PeerFailure {
   using PeerFailure::PeerFailure;
 };
@@ -70,7 +73,7 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Wakes whoever watches it, until it is drained.
+// Wakes every thread that watches it, until it is drained.
 class Event {
  public:
   Event();
@@ -99,10 +102,10 @@ class Channel {
   // All of it, or an exception: ConnectionLost, TimedOut, or what `check` throws. The pieces are used up.
   void send(std::span<iovec> pieces, Clock::time_point deadline);
   // `hash` takes in what arrives as it arrives: while it is warm, and while the peer sends the rest.
-  void receive(std::span<iovec> places, Clock::time_point deadline, HashStream *hash = nullptr);
+  void receive(std::span<iovec> places, Clock::time_point deadline, base::HashStream *hash = nullptr);
 
   bool gone() const;  // the peer hung up; asked while its request is being worked on
-  void hang_up();     // from another thread: whoever waits here finds the connection broken. The descriptor stays
+  void hang_up();     // from another thread: a wait on it ends with a broken connection. The descriptor stays
   explicit operator bool() const { return static_cast<bool>(socket_); }
   void close() {
     socket_.reset();
@@ -114,14 +117,14 @@ class Channel {
  private:
   static constexpr size_t kAhead = 16384;
 
-  void take_ahead(std::span<iovec> &places, HashStream *hash);
-  ssize_t receive_some(std::span<iovec> places, HashStream *hash);
+  void take_ahead(std::span<iovec> &places, base::HashStream *hash);
+  ssize_t receive_some(std::span<iovec> places, base::HashStream *hash);
 
   Descriptor socket_;
   const Watch *watch_ = nullptr;
   std::unique_ptr<char[]> ahead_;
   size_t ahead_begin_ = 0, ahead_end_ = 0;
-  Patience patience_;
+  AdaptiveSpin patience_;
 };
 
 // Waits until one of `events` (as for poll) is there; fd -1 waits for the watch alone and ends at the deadline.
@@ -162,8 +165,8 @@ class Dial {
   Descriptor socket_;
 };
 
-// Throws ConnectionLost, TimedOut, what `check` throws, or std::invalid_argument for what is no address.
+// Throws ConnectionLost, TimedOut, what `check` throws, or std::invalid_argument if it is not an address.
 Channel connect_to(const std::string &address, Clock::time_point deadline, const Watch &watch);
 void tune(int socket);  // of an accepted or connected one: no delay, dead peers noticed within half a minute
 
-}  // namespace clickline
+}  // namespace clickline::wire

@@ -1,9 +1,11 @@
-// Waiting for a peer for a moment without going to sleep: to be woken costs more time than most answers take.
+// Adaptive spinning: waiting for a peer for a moment without going to sleep, since waking up takes longer than most
+// answers do.
 // Promises:
-// - Nobody spins longer than it was told, nor where the waits of late were longer: who is asked seldom, sleeps.
+// - A thread spins no longer than its limit, and not at all where recent waits were longer: a connection that is used
+//   seldom sleeps.
 // - At most (cores - 1) threads of a process spin at a time, on one core none.
-// - Who spun in vain, or did not get on because others want its core, sleeps for a while whenever it waits. (It does
-//   not yield: the scheduler lets a thread that yields wait longer than one that sleeps.)
+// - A thread that spun in vain, or lost its core to others, sleeps at once for the next while. (It does not yield: the
+//   scheduler lets a thread that yields wait longer than one that sleeps.)
 #pragma once
 
 #include <sched.h>
@@ -12,7 +14,7 @@
 #include <atomic>
 #include <chrono>
 
-namespace clickline {
+namespace clickline::wire {
 
 namespace detail {
 inline std::atomic<int> spinners{0};
@@ -26,17 +28,17 @@ inline int most_spinners() {
 }
 }  // namespace detail
 
-// Of one connection: how long its waits are.
-class Patience {
+// Decides, for one connection, whether to spin or to sleep, by how long its recent waits were.
+class AdaptiveSpin {
   using Clock = std::chrono::steady_clock;
   using Nanoseconds = std::chrono::nanoseconds;
 
  public:
-  // An answer that is waited for takes longer to come than the next question of somebody who has his answer.
+  // A client waits for an answer longer than a server waits for the next request of a client that has its answer.
   static constexpr Nanoseconds kForQuestion = std::chrono::microseconds(100);
   static constexpr Nanoseconds kForAnswer = std::chrono::microseconds(200);
 
-  explicit Patience(Nanoseconds longest = kForQuestion) : longest_(longest) {}
+  explicit AdaptiveSpin(Nanoseconds longest = kForQuestion) : longest_(longest) {}
 
   // Asks `ready` again and again. False: it is time to sleep. Either way the wait began now; ended() is its end.
   template <class Ready>
@@ -59,7 +61,7 @@ class Patience {
 
  private:
   static constexpr Nanoseconds kLong = std::chrono::milliseconds(1);    // longer waits say nothing more
-  static constexpr Nanoseconds kBusy = std::chrono::microseconds(50);   // between two looks: somebody else ran
+  static constexpr Nanoseconds kBusy = std::chrono::microseconds(50);   // between two looks: another thread ran
   static constexpr Nanoseconds kRest = std::chrono::milliseconds(10);
 
   template <class Ready>
@@ -78,7 +80,7 @@ class Patience {
 
   Nanoseconds longest_;
   Clock::time_point began_{}, rest_until_{};
-  Nanoseconds average_ = kLong;  // nobody spins before it has shown that it is worth it
+  Nanoseconds average_ = kLong;  // no spinning before short waits have been seen
 };
 
-}  // namespace clickline
+}  // namespace clickline::wire

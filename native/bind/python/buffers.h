@@ -11,9 +11,9 @@ namespace clickline::bind {
 
 namespace nb = nanobind;
 
-class Buffer {
+class BorrowedArray {
  public:
-  Buffer(nb::handle object, const char *name, bool writable = false) : name_(name) {
+  BorrowedArray(nb::handle object, const char *name, bool writable = false) : name_(name) {
     const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object.ptr(), &view_, flags)) {
       PyErr_Clear();
@@ -21,9 +21,9 @@ class Buffer {
                                   (writable ? "writable array" : "array"));
     }
   }
-  ~Buffer() { PyBuffer_Release(&view_); }
-  Buffer(const Buffer &) = delete;
-  Buffer &operator=(const Buffer &) = delete;
+  ~BorrowedArray() { PyBuffer_Release(&view_); }
+  BorrowedArray(const BorrowedArray &) = delete;
+  BorrowedArray &operator=(const BorrowedArray &) = delete;
 
   size_t length() const { return static_cast<size_t>(view_.shape[0]); }
   size_t width() const { return static_cast<size_t>(view_.shape[1]); }

@@ -1,5 +1,5 @@
-// Plain calls of Python's C API, without objects that clean up: a thread may be ended inside any of them (see gil.h), and
-// what it would clean up belongs to an interpreter that is gone.
+// Plain calls of Python's C API, without objects that clean up: a thread may be ended inside any of them (see gil.h),
+// and what it would clean up belongs to an interpreter that is gone.
 #include "bind/python/python_handler.h"
 
 #include <cstring>
@@ -9,10 +9,10 @@ namespace clickline::bind {
 
 namespace {
 
-// Owns a share of a request's memory for as long as somebody looks at it.
+// Owns a share of a request's memory for as long as Python has a view of it.
 struct Body {
   PyObject_HEAD
-  std::shared_ptr<Buffer> memory;
+  std::shared_ptr<wire::Buffer> memory;
   std::string_view bytes;
 };
 
@@ -28,7 +28,7 @@ void deallocate(PyObject *self) {
   Py_DECREF(type);
 }
 
-PyObject *view_of(std::string_view bytes, const std::shared_ptr<Buffer> &memory) {
+PyObject *view_of(std::string_view bytes, const std::shared_ptr<wire::Buffer> &memory) {
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(get_buffer)},
                                 {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
                                 {0, nullptr}};
@@ -38,7 +38,7 @@ PyObject *view_of(std::string_view bytes, const std::shared_ptr<Buffer> &memory)
   if (!type && !(type = PyType_FromSpec(&spec))) return nullptr;
   PyObject *body = PyType_GenericAlloc(reinterpret_cast<PyTypeObject *>(type), 0);
   if (!body) return nullptr;
-  new (&reinterpret_cast<Body *>(body)->memory) std::shared_ptr<Buffer>(memory);
+  new (&reinterpret_cast<Body *>(body)->memory) std::shared_ptr<wire::Buffer>(memory);
   reinterpret_cast<Body *>(body)->bytes = bytes;
   PyObject *view = PyMemoryView_FromObject(body);
   Py_DECREF(body);
@@ -68,7 +68,7 @@ std::string error_text() {
 }
 
 // False, with an exception set, if `result` is neither a buffer nor a list of buffers.
-bool copy_reply(PyObject *result, Buffer &reply) {
+bool copy_reply(PyObject *result, wire::Buffer &reply) {
   const bool several = PyList_Check(result) || PyTuple_Check(result);
   const Py_ssize_t count = several ? PySequence_Size(result) : 1;
   std::vector<Py_buffer> views;
@@ -97,8 +97,8 @@ bool copy_reply(PyObject *result, Buffer &reply) {
 
 }  // namespace
 
-void PythonHandler::operator()(const Peer &peer, std::string_view op, std::string_view body,
-                               const std::shared_ptr<Buffer> &memory, Buffer &reply) {
+void PythonHandler::operator()(const wire::Peer &peer, std::string_view op, std::string_view body,
+                               const std::shared_ptr<wire::Buffer> &memory, wire::Buffer &reply) {
   std::string error;
   {
     Gil gil;
@@ -108,11 +108,11 @@ void PythonHandler::operator()(const Peer &peer, std::string_view op, std::strin
       sleep_until_the_end();
     }
   }
-  if (!error.empty()) throw HandlerError(error);
+  if (!error.empty()) throw wire::HandlerError(error);
 }
 
-std::string PythonHandler::run(const Peer &peer, std::string_view op, std::string_view body,
-                               const std::shared_ptr<Buffer> &memory, Buffer &reply) {
+std::string PythonHandler::run(const wire::Peer &peer, std::string_view op, std::string_view body,
+                               const std::shared_ptr<wire::Buffer> &memory, wire::Buffer &reply) {
   std::string error;
   PyObject *name = PyUnicode_DecodeUTF8(peer.name.data(), static_cast<Py_ssize_t>(peer.name.size()), "replace");
   PyObject *client = PyLong_FromUnsignedLongLong(peer.client);

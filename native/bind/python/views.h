@@ -27,7 +27,7 @@ class View {
   View(View &&other) noexcept : view_(other.view_), held_(std::exchange(other.held_, false)) {}
   View &operator=(View &&) = delete;
   ~View() { if (held_) PyBuffer_Release(&view_); }
-  clickline::Bytes lent() const {
+  base::Bytes lent() const {
     // An empty buffer may have no address; native code takes that for no buffer at all.
     if (!held_) return {};
     return {view_.buf ? static_cast<const char *>(view_.buf) : "", static_cast<size_t>(view_.len)};
@@ -41,7 +41,7 @@ class View {
 
 // An array that owns its memory from here on.
 template <class T>
-nb::object numpy_of(Array<T> &&array, std::initializer_list<size_t> shape) {
+nb::object numpy_of(parse::Array<T> &&array, std::initializer_list<size_t> shape) {
   T *data = array.release();
   nb::capsule owner(data, [](void *p) noexcept { std::free(p); });
   return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));

@@ -1,4 +1,4 @@
-// Which version is read.
+// Choosing the version of a get, and starting again when it is gone.
 #include "cube/client/client.h"
 
 #include <sys/random.h>
@@ -7,7 +7,7 @@
 
 #include "cube/client/shard_requests.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 namespace {
 
@@ -21,8 +21,8 @@ uint64_t random_number() {
 
 CubeClientConfig checked(CubeClientConfig config) {
   auto fail = [](const std::string &text) { throw std::invalid_argument(text); };
-  if (config.shards.empty() || config.shards.size() > kBuckets)
-    fail("a cube has 1 to " + std::to_string(kBuckets) + " shards but got " + std::to_string(config.shards.size()));
+  if (config.shards.empty() || config.shards.size() > base::kBuckets)
+    fail("a cube has 1 to " + std::to_string(base::kBuckets) + " shards but got " + std::to_string(config.shards.size()));
   if (config.identity.token.empty()) fail("the token must not be empty");
   if (!(config.timeout > 0)) fail("timeout must be above 0 but got " + std::to_string(config.timeout));
   if (!(config.hedge >= 0)) fail("hedge must be 0 or more but got " + std::to_string(config.hedge));
@@ -44,29 +44,29 @@ std::shared_ptr<const Replicas> replicas_at(const std::vector<std::string> &addr
 
 }  // namespace
 
-// A batch for the time of a get; what it has allocated serves the next.
+// A Call for the time of a get; the memory it has allocated serves the next.
 class CubeClient::Borrowed {
  public:
   explicit Borrowed(CubeClient &client) : client_(client) {
     std::lock_guard lock(client.mutex_);
-    if (client.batches_.empty()) {
-      batch_ = std::make_unique<Batch>(static_cast<uint32_t>(client.shards_.size()));
+    if (client.idle_calls_.empty()) {
+      call_ = std::make_unique<Call>(static_cast<uint32_t>(client.shards_.size()));
     } else {
-      batch_ = std::move(client.batches_.back());
-      client.batches_.pop_back();
+      call_ = std::move(client.idle_calls_.back());
+      client.idle_calls_.pop_back();
     }
   }
   ~Borrowed() {
-    client_.release(*batch_);
+    client_.release(*call_);
     std::lock_guard lock(client_.mutex_);
-    client_.batches_.push_back(std::move(batch_));
+    client_.idle_calls_.push_back(std::move(call_));
   }
   Borrowed(const Borrowed &) = delete;
-  Batch &operator*() { return *batch_; }
+  Call &operator*() { return *call_; }
 
  private:
   CubeClient &client_;
-  std::unique_ptr<Batch> batch_;
+  std::unique_ptr<Call> call_;
 };
 
 CubeClient::CubeClient(CubeClientConfig config) : config_(checked(std::move(config))), client_(random_number()) {
@@ -85,7 +85,7 @@ void CubeClient::close() {
 }
 
 void CubeClient::stop_if_closed() const {
-  if (closed_) throw Cancelled("cancelled: the client is closed");
+  if (closed_) throw wire::Cancelled("cancelled: the client is closed");
 }
 
 void CubeClient::set_addresses(size_t shard, const std::vector<std::string> &replicas) {
@@ -113,73 +113,76 @@ void CubeClient::see(uint64_t number, uint64_t version) {
   pinned_number_.store(number, std::memory_order_release);
 }
 
-// An ask for each shard that owns keys; without keys the first shard's, for what the table is like.
-void CubeClient::prepare(Batch &batch) {
-  release(batch);
+// One request for each shard that owns keys; without keys one to the first shard, which tells the table's shape.
+void CubeClient::prepare(Call &call) {
+  release(call);
   std::lock_guard lock(mutex_);
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    if (batch.keys.of(shard).empty() && (shard || batch.keys.unique())) continue;
-    if (batch.used == batch.asks.size()) batch.asks.emplace_back();
-    Ask &ask = batch.asks[batch.used++];
-    ask.shard = shard;
-    ask.keys = batch.keys.of(shard);
-    ask.reset(shards_[shard]->replicas);
+    if (call.keys.of(shard).empty() && (shard || call.keys.unique())) continue;
+    if (call.used == call.requests.size()) call.requests.emplace_back();
+    ShardRequest &request = call.requests[call.used++];
+    request.shard = shard;
+    request.keys = call.keys.of(shard);
+    request.reset(shards_[shard]->replicas);
   }
 }
 
 // Asks the shards what is current. The version of the highest switch, but none of `tried`; 0: there is none.
-uint64_t CubeClient::current(Batch &batch, std::span<const uint64_t> tried) {
-  prepare(batch);
-  for (Ask &ask : batch.all()) ask.keys = {};
-  exchange(batch, "", 0);
+uint64_t CubeClient::current(Call &call, std::span<const uint64_t> tried) {
+  prepare(call);
+  for (ShardRequest &request : call.all()) request.keys = {};
+  exchange(call, "", 0);
   uint64_t best = 0, best_number = 0, highest = 0, highest_number = 0;
-  for (const Ask &ask : batch.all()) {
-    if (ask.state != Ask::State::Done || !ask.head.current) continue;
-    if (!highest || ask.head.number > highest_number) highest = ask.head.current, highest_number = ask.head.number;
-    if (std::find(tried.begin(), tried.end(), ask.head.current) != tried.end()) continue;
-    if (!best || ask.head.number > best_number) best = ask.head.current, best_number = ask.head.number;
+  for (const ShardRequest &request : call.all()) {
+    if (request.state != ShardRequest::State::Done || !request.head.current) continue;
+    if (!highest || request.head.number > highest_number)
+      highest = request.head.current, highest_number = request.head.number;
+    if (std::find(tried.begin(), tried.end(), request.head.current) != tried.end()) continue;
+    if (!best || request.head.number > best_number) best = request.head.current, best_number = request.head.number;
   }
   std::lock_guard lock(mutex_);
-  if (highest && (!pinned_version_ || highest_number < pinned_number_)) {  // whoever counted on has begun anew
+  // A number below the pinned one: transfer has lost its state and counts from the start.
+  if (highest && (!pinned_version_ || highest_number < pinned_number_)) {
     pinned_version_ = highest;
     pinned_number_ = highest_number;
   }
   return best;
 }
 
-Got CubeClient::get(std::string_view table, std::span<const uint64_t> keys, uint64_t version) {
+GetResult CubeClient::get(std::string_view table, std::span<const uint64_t> keys, uint64_t version) {
   if (table.empty() || table.size() > 255)
     throw std::invalid_argument("a table's name has 1 to 255 bytes but got '" + std::string(table) + "'");
   stop_if_closed();
   Borrowed borrowed(*this);
-  Batch &batch = *borrowed;
-  batch.keys.take(keys);
+  Call &call = *borrowed;
+  call.keys.take(keys);
   uint64_t wanted = version ? version : pinned_version_.load();
-  if (!wanted) wanted = current(batch, {});
+  if (!wanted) wanted = current(call, {});
   std::vector<uint64_t> tried;
   for (int round = 0; wanted; ++round) {
-    prepare(batch);
-    exchange(batch, table, wanted);
-    const bool lacking = std::any_of(batch.all().begin(), batch.all().end(),
-                                     [](const Ask &ask) { return ask.state == Ask::State::Lacking; });
-    const std::string no_table = batch.no_such_table;
+    prepare(call);
+    exchange(call, table, wanted);
+    const bool lacking = std::any_of(call.all().begin(), call.all().end(), [](const ShardRequest &request) {
+      return request.state == ShardRequest::State::Lacking;
+    });
+    const std::string no_table = call.no_such_table;
     if (no_table.empty() && (!lacking || round == kRestarts || (round && tried.back() == wanted))) break;
     if (version) {
-      for (const Ask &ask : batch.all())
-        if (ask.state == Ask::State::Lacking)
+      for (const ShardRequest &request : call.all())
+        if (request.state == ShardRequest::State::Lacking)
           throw NoSuch(std::string(kNoSuchVersion) + "no replica has version " + std::to_string(version) + " (" +
-                       ask.error + ")");
+                       request.error + ")");
       throw NoSuch(no_table);
     }
     tried.push_back(wanted);
-    const uint64_t next = round < kRestarts ? current(batch, tried) : 0;
+    const uint64_t next = round < kRestarts ? current(call, tried) : 0;
     if (!next && !no_table.empty()) throw NoSuch(no_table);
     if (next) {
       ++counts.restarts;
       wanted = next;
     }
   }
-  return assemble(batch, table, wanted);
+  return assemble(call, table, wanted);
 }
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -8,10 +8,10 @@
 
 #include "base/owners.h"
 
-namespace clickline {
+namespace clickline::cube {
 
-CubeKeys::CubeKeys(uint32_t shards) : owner_(kBuckets), first_(shards + 1) {
-  const auto ranges = owner_ranges(shards);
+CubeKeys::CubeKeys(uint32_t shards) : owner_(base::kBuckets), first_(shards + 1) {
+  const auto ranges = base::owner_ranges(shards);
   for (uint32_t shard = 0; shard < shards; ++shard)
     std::fill(owner_.begin() + ranges[shard].first, owner_.begin() + ranges[shard].second,
               static_cast<uint16_t>(shard));
@@ -54,4 +54,4 @@ void CubeKeys::take(std::span<const uint64_t> keys) {
   for (uint32_t &place : place_) place = moved_[place];
 }
 
-}  // namespace clickline
+}  // namespace clickline::cube

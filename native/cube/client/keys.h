@@ -1,4 +1,4 @@
-// The keys of one get: each once, those of a shard together; and the way back to the caller's order.
+// The keys of one get, deduplicated and grouped by shard, and the mapping back to the caller's order.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 class CubeKeys {
  public:
@@ -22,7 +22,7 @@ class CubeKeys {
   // Of each key of the caller: which of the grouped ones it is, and so which of its shard's.
   uint32_t place(size_t i) const { return place_[i]; }
   uint32_t first(uint32_t shard) const { return first_[shard]; }
-  uint32_t shard_of(uint64_t key) const { return owner_[bucket_of(key)]; }
+  uint32_t shard_of(uint64_t key) const { return owner_[base::bucket_of(key)]; }
   size_t unique() const { return grouped_.size(); }
   size_t size() const { return place_.size(); }
 
@@ -33,4 +33,4 @@ class CubeKeys {
   std::vector<uint32_t> place_, moved_, slots_;
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

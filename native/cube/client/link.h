@@ -1,4 +1,4 @@
-// One connection of a cube client, which waits for several at once: no call of it waits for anything.
+// One connection of a cube client. No call blocks: the client waits for several links at once.
 // Promises: it connects, shows that it knows the token, sends the request and receives the answer as far as that goes
 // each time; an answer that bears another number than the request is an error; nothing is allocated for what the peer
 // announces before it was compared with the limit, and nothing at all once the buffers have grown.
@@ -12,28 +12,29 @@
 #include "wire/frame.h"
 #include "wire/handshake.h"
 
-namespace clickline {
+namespace clickline::cube {
 
 class CubeLink {
  public:
   // `identity` must outlive it.
-  CubeLink(const std::string &address, const Identity &identity, uint64_t client, uint32_t lane, uint64_t max_frame);
+  CubeLink(const std::string &address, const wire::Identity &identity, uint64_t client, uint32_t lane,
+           uint64_t max_frame);
 
   char *prepare(size_t payload);  // room for the request
-  void ask(uint64_t number);      // it goes out as soon as it can
+  void send(uint64_t number);      // it goes out as soon as it can
 
-  // Gets on. True: the answer is there. Throws ConnectionLost and PeerFailure; then the link is of no use any more.
+  // Continues. True: the answer has arrived. Throws ConnectionLost and PeerFailure, after which the link is unusable.
   bool advance();
-  const FrameHeader &header() const { return header_; }
-  std::string_view payload() const { return {in_.get() + sizeof(HeaderBytes), header_.length}; }
+  const wire::FrameHeader &header() const { return header_; }
+  std::string_view payload() const { return {in_.get() + sizeof(wire::HeaderBytes), header_.length}; }
   void finish();  // with the answer
 
-  bool asking() const { return asking_; }
+  bool awaits_answer() const { return awaits_answer_; }
   int fd() const { return dial_ ? dial_->fd() : socket_.get(); }
   short events() const;  // what poll has to wait for
   bool welcomed() const { return state_ == State::Ready; }
 
-  Clock::time_point asked_at{};
+  wire::Clock::time_point asked_at{};
   bool reused = false;  // it answered before
 
  private:
@@ -46,19 +47,19 @@ class CubeLink {
 
   const uint64_t max_frame_;
   State state_ = State::Dialing;
-  std::unique_ptr<Dial> dial_;
-  Greeting greeting_;
-  Descriptor socket_;
+  std::unique_ptr<wire::Dial> dial_;
+  wire::Greeting greeting_;
+  wire::Descriptor socket_;
   uint64_t takes_ = 0;  // largest frame that the server takes
   std::string auth_;    // frame of the handshake that is to be sent
-  Buffer request_;
+  wire::Buffer request_;
   size_t sent_ = 0;
   uint64_t number_ = 0;
-  bool asking_ = false;
+  bool awaits_answer_ = false;
 
-  FrameHeader header_;
+  wire::FrameHeader header_;
   std::unique_ptr<char[]> in_;
   size_t room_ = 0, have_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -1,9 +1,9 @@
-// Pools of links, and whom to ask.
+// Pools of links, and the choice of the replica to ask.
 #include "cube/client/replicas.h"
 
 #include <algorithm>
 
-namespace clickline {
+namespace clickline::cube {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::unique_ptr<CubeLink> Replica::take() {
 
 void Replica::give(std::unique_ptr<CubeLink> link) {
   std::lock_guard lock(mutex_);
-  if (!link->asking()) {
+  if (!link->awaits_answer()) {
     if (idle_.size() < kMostIdle) idle_.push_back(std::move(link));
   } else if (owing_.size() < kMostOwing) {
     owing_.push_back(std::move(link));
@@ -35,11 +35,11 @@ void Replica::forget_idle() {
   closed.swap(idle_);
 }
 
-void Replica::failed(Clock::time_point now) {
+void Replica::failed(wire::Clock::time_point now) {
   std::vector<std::unique_ptr<CubeLink>> closed;  // they go to the same process
   std::lock_guard lock(mutex_);
   closed.swap(idle_);
-  const auto pause = std::min<Clock::duration>(kLongestPause, kShortestPause * (1 << std::min(failures_++, 10)));
+  const auto pause = std::min<wire::Clock::duration>(kLongestPause, kShortestPause * (1 << std::min(failures_++, 10)));
   avoided_until = (now + pause).time_since_epoch().count();
 }
 
@@ -50,8 +50,8 @@ void Replica::succeeded() {
   avoided_until = 0;
 }
 
-// Takes in answers that nobody waits for any more; gives up on those that do not come.
-void Replica::check_owing(Clock::time_point now, Clock::duration patience) {
+// Takes in answers that no call waits for any more; gives up on those that do not come.
+void Replica::check_owing(wire::Clock::time_point now, wire::Clock::duration patience) {
   bool lost = false;
   {
     std::lock_guard lock(mutex_);
@@ -72,17 +72,17 @@ void Replica::check_owing(Clock::time_point now, Clock::duration patience) {
   if (lost) failed(now);
 }
 
-int choose(const Replicas &replicas, uint64_t not_these, uint32_t turn, Clock::duration patience) {
-  Clock::time_point now{};
+int choose(const Replicas &replicas, uint64_t not_these, uint32_t turn, wire::Clock::duration patience) {
+  wire::Clock::time_point now{};
   int best = -1;
-  Clock::rep best_rank = 0;
+  wire::Clock::rep best_rank = 0;
   for (size_t i = 0; i < replicas.size(); ++i) {
     const size_t each = (turn + i) % replicas.size();
     if (not_these >> each & 1) continue;
     Replica &replica = *replicas[each];
-    Clock::rep rank = replica.avoided_until.load(std::memory_order_relaxed);  // 0: healthy; 1: owes an answer
+    wire::Clock::rep rank = replica.avoided_until.load(std::memory_order_relaxed);  // 0: healthy; 1: owes an answer
     if (rank || replica.owing.load(std::memory_order_relaxed)) {
-      if (now == Clock::time_point{}) now = Clock::now();
+      if (now == wire::Clock::time_point{}) now = wire::Clock::now();
       if (replica.owing) replica.check_owing(now, patience);
       rank = replica.avoided_until;
       if (rank <= now.time_since_epoch().count()) rank = replica.owing ? 1 : 0;
@@ -96,4 +96,4 @@ int choose(const Replicas &replicas, uint64_t not_these, uint32_t turn, Clock::d
   return best;
 }
 
-}  // namespace clickline
+}  // namespace clickline::cube

@@ -1,4 +1,5 @@
-// What a cube client keeps of a get that is under way. Only for the client's own files.
+// The state of a get that is under way: a Call has a ShardRequest for each shard, which has one or two Attempts.
+// Only for the client's own files.
 #pragma once
 
 #include <poll.h>
@@ -11,35 +12,35 @@
 #include "cube/client/keys.h"
 #include "wire/spinning.h"
 
-namespace clickline {
+namespace clickline::cube {
 
-// A request to one replica.
-struct CubeClient::Try {
+// A request to one replica of the shard.
+struct CubeClient::Attempt {
   std::shared_ptr<Replica> replica;
   int index = -1;  // of the replica
   std::unique_ptr<CubeLink> link;
-  Clock::time_point deadline{};
+  wire::Clock::time_point deadline{};
   bool hedge = false;
 };
 
-// What one shard owes to the batch.
-struct CubeClient::Ask {
+// The part of a call that one shard answers.
+struct CubeClient::ShardRequest {
   enum class State { Waiting, Done, Failed, Lacking };
 
   uint32_t shard = 0;
   std::span<const uint64_t> keys;
   std::shared_ptr<const Replicas> replicas;
   State state = State::Waiting;
-  std::array<Try, 2> tries;  // the second is the hedge
+  std::array<Attempt, 2> attempts;  // the second is the hedge
   uint64_t asked = 0, lacks = 0;  // replicas, one bit for each: asked since all were, and those without the version
   int failures = 0;
-  uint64_t renewed = 0;  // replicas to which a connection of before was no good any more
+  uint64_t renewed = 0;  // replicas whose idle connections turned out to be broken
   bool hedged = false;
   std::string error;
-  // The answer lies in the winner's link until the batch is put together.
+  // The answer lies in the winner's link until the call's result is assembled.
   std::shared_ptr<Replica> winner;
   std::unique_ptr<CubeLink> link;
-  GotHead head{};
+  GetReplyHead head{};
   const uint8_t *status = nullptr;
   const uint64_t *offsets = nullptr;
   const char *values = nullptr;
@@ -54,12 +55,12 @@ struct CubeClient::Ask {
   }
 };
 
-struct CubeClient::Batch {
-  explicit Batch(uint32_t shards) : keys(shards) {}
+struct CubeClient::Call {
+  explicit Call(uint32_t shards) : keys(shards) {}
 
   CubeKeys keys;
-  std::vector<Ask> asks;
-  size_t used = 0;  // of the asks, which are kept for what they have allocated
+  std::vector<ShardRequest> requests;
+  size_t used = 0;  // of the requests, which are kept for the memory they have allocated
   size_t waiting = 0;
   std::string_view table;
   uint64_t version = 0;
@@ -67,13 +68,13 @@ struct CubeClient::Batch {
   struct Row {
     const char *data;
     size_t size;
-    Found status;
+    KeyStatus status;
   };
   std::vector<Row> rows;  // of each unique key
-  Patience patience{Patience::kForAnswer};
-  std::string no_such_table;  // what a server said, if it did
+  wire::AdaptiveSpin spin{wire::AdaptiveSpin::kForAnswer};
+  std::string no_such_table;  // the server's message, if there was one
 
-  std::span<Ask> all() { return {asks.data(), used}; }
+  std::span<ShardRequest> all() { return {requests.data(), used}; }
 };
 
-}  // namespace clickline
+}  // namespace clickline::cube

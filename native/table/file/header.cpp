@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-namespace clickline {
+namespace clickline::table {
 
 namespace {
 
@@ -86,15 +86,15 @@ class Scanner {
   template <class Item>
   std::vector<uint64_t> per_bucket(Item item) {
     std::vector<uint64_t> result;
-    result.reserve(kBuckets);
+    result.reserve(base::kBuckets);
     need('[');
     while (true) {
-      if (result.size() == kBuckets) fail("more than 4096 buckets");
+      if (result.size() == base::kBuckets) fail("more than 4096 buckets");
       result.push_back((this->*item)());
       if (take(']')) break;
       need(',');
     }
-    if (result.size() != kBuckets) fail("4096 buckets expected but got " + std::to_string(result.size()));
+    if (result.size() != base::kBuckets) fail("4096 buckets expected but got " + std::to_string(result.size()));
     return result;
   }
   [[noreturn]] void fail(const std::string &what) const {
@@ -166,7 +166,7 @@ TableHeader TableHeader::parse(std::string_view text) {
 }
 
 std::string table_preamble(std::string_view header) {
-  const uint64_t length = header.size(), checksum = xxh64(header, 0);
+  const uint64_t length = header.size(), checksum = base::xxh64(header, 0);
   const uint32_t words[2] = {kTableVersion, 0};
   std::string result(kPreamble, '\0');
   std::memcpy(&result[0], kTableMagic, 8);
@@ -178,18 +178,18 @@ std::string table_preamble(std::string_view header) {
 
 uint64_t check_preamble(std::string_view preamble, uint64_t file_size) {
   if (preamble.substr(0, 8) != kTableMagic) throw TableFileError("not a table file: it does not begin with CLKTABLE");
-  const uint32_t version = detail::load32(&preamble[8]), flags = detail::load32(&preamble[12]);
+  const uint32_t version = base::load32(&preamble[8]), flags = base::load32(&preamble[12]);
   if (version != kTableVersion)
     throw TableFileError("format version " + std::to_string(version) + ", but only version 1 is known here");
   if (flags) throw TableFileError("bytes 12 to 15 must be 0");
-  const uint64_t length = detail::load64(&preamble[16]);
+  const uint64_t length = base::load64(&preamble[16]);
   if (length > kMaxHeader || length > file_size - kPreamble || (kPreamble + length) % kAlign)
     throw TableFileError("header of " + std::to_string(length) + " bytes in a file of " + std::to_string(file_size));
   return length;
 }
 
 void check_header(std::string_view preamble, std::string_view header) {
-  if (xxh64(header, 0) != detail::load64(&preamble[24])) throw TableFileError("header: checksum does not match");
+  if (base::xxh64(header, 0) != base::load64(&preamble[24])) throw TableFileError("header: checksum does not match");
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

@@ -3,18 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
 #include "base/hash.h"
 
-namespace clickline {
+namespace clickline::table {
 
 // A file that cannot be written, read, or trusted.
-struct TableFileError : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct TableFileError : base::FileError {
+  using base::FileError::FileError;
 };
 
 inline constexpr char kTableMagic[9] = "CLKTABLE";
@@ -42,4 +42,4 @@ uint64_t check_preamble(std::string_view preamble, uint64_t file_size);
 // Throws if the header is not the one that the preamble was made for.
 void check_header(std::string_view preamble, std::string_view header);
 
-}  // namespace clickline
+}  // namespace clickline::table

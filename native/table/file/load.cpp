@@ -6,7 +6,7 @@
 #include "table/file/sections.h"
 #include "table/table.h"
 
-namespace clickline {
+namespace clickline::table {
 
 namespace {
 
@@ -21,13 +21,14 @@ T item(std::string_view bytes, size_t i) {
 void check_keys(std::string_view keys, uint32_t bucket) {
   for (size_t i = 0; i < keys.size() / 8; ++i) {
     const uint64_t key = item<uint64_t>(keys, i);
-    if (bucket_of(key) != bucket) throw TableFileError("key " + std::to_string(key) + " is in a bucket not its own");
+    if (base::bucket_of(key) != bucket)
+      throw TableFileError("key " + std::to_string(key) + " is in a bucket not its own");
     if (i && key <= item<uint64_t>(keys, i - 1))
       throw TableFileError("key " + std::to_string(key) + " is out of order");
   }
 }
 
-std::pair<TableHeader, uint64_t> read_header(const File &file) {
+std::pair<TableHeader, uint64_t> read_header(const base::File &file) {
   const uint64_t size = file.size();
   if (size < kPreamble) throw TableFileError("a file of " + std::to_string(size) + " bytes is too short for a table");
   std::string preamble(kPreamble, '\0');
@@ -43,7 +44,7 @@ std::pair<TableHeader, uint64_t> read_header(const File &file) {
 // Reads bucket by bucket; the gate is closed.
 class TableReader {
  public:
-  TableReader(Table &table, const File &file) : table_(table), file_(file) {}
+  TableReader(Table &table, const base::File &file) : table_(table), file_(file) {}
 
   // Adds rows to buckets that are empty.
   void load(uint32_t first, uint32_t last) {
@@ -77,7 +78,7 @@ class TableReader {
             columns[s].skip(count * plan.width[s]);
           } else {
             pieces[s] = columns[s].next(count * plan.width[s]);
-            checksum = xxh64(pieces[s], checksum);
+            checksum = base::xxh64(pieces[s], checksum);
           }
         }
         if (b < first) continue;
@@ -108,21 +109,21 @@ class TableReader {
 
   // Whether the key's bucket is one that this load fills.
   static bool brings(const TableHeader &h, uint32_t first, uint32_t last, uint64_t key) {
-    const uint32_t bucket = bucket_of(key);
+    const uint32_t bucket = base::bucket_of(key);
     return bucket >= first && bucket < last && h.bucket_rows[bucket] + h.bucket_waiting[bucket];
   }
 
   void check_empty(const TableHeader &h, uint32_t first, uint32_t last) const {
     auto refuse = [&](uint64_t key) {
       if (brings(h, first, last, key))
-        throw TableFileError("bucket " + std::to_string(bucket_of(key)) +
+        throw TableFileError("bucket " + std::to_string(base::bucket_of(key)) +
                              " holds keys already; load into an empty table, or buckets not loaded before");
     };
     for (uint32_t i = first / kStripeBuckets; i * kStripeBuckets < last; ++i) {
       const Stripe &stripe = table_.stripes_[i];
       for (uint32_t row = 0; row < stripe.rows.used(); ++row)
         if (stripe.rows[row]->live) refuse(stripe.rows[row]->key);
-      for (const WaitingKey &key : stripe.waiting.all()) refuse(key.key);
+      for (const PendingKey &key : stripe.pending.all()) refuse(key.key);
     }
   }
 
@@ -142,12 +143,12 @@ class TableReader {
       if (state) std::memcpy(row->weights() + dim, pieces[kState].data() + i * state * 4, state * 4);
     }
     for (size_t i = 0; i < waiting; ++i) {
-      const WaitingKey key{item<uint64_t>(pieces[kWaitingKeys], i), item<uint32_t>(pieces[kWaitingSeen], i),
+      const PendingKey key{item<uint64_t>(pieces[kWaitingKeys], i), item<uint32_t>(pieces[kWaitingSeen], i),
                            item<uint16_t>(pieces[kWaitingSlots], i), item<uint16_t>(pieces[kSightings], i)};
       if (!key.sightings) throw TableFileError("key " + std::to_string(key.key) + " waits without a sighting");
       if (stripe.find(key.key) != kNoRow)
         throw TableFileError("key " + std::to_string(key.key) + " waits for a row that it has");
-      stripe.waiting.add(key);
+      stripe.pending.add(key);
     }
   }
 
@@ -169,18 +170,18 @@ class TableReader {
     auto stays = [&](uint64_t key) { return !brings(h, first, last, key); };
     for (uint32_t i = first / kStripeBuckets; i * kStripeBuckets < last; ++i) {
       table_.stripes_[i].retain([&](RowHeader &row) { return stays(row.key); });
-      table_.stripes_[i].waiting.retain([&](const WaitingKey &key) { return stays(key.key); }, 0);
+      table_.stripes_[i].pending.retain([&](const PendingKey &key) { return stays(key.key); }, 0);
     }
   }
 
   Table &table_;
-  const File &file_;
+  const base::File &file_;
 };
 
 namespace {
 
 void check_range(uint32_t first_bucket, uint32_t last_bucket) {
-  if (first_bucket > last_bucket || last_bucket > kBuckets)
+  if (first_bucket > last_bucket || last_bucket > base::kBuckets)
     throw std::invalid_argument("buckets must be 0 <= first <= last <= 4096 but got " + std::to_string(first_bucket) +
                                 " and " + std::to_string(last_bucket));
 }
@@ -191,9 +192,9 @@ void Table::load(const std::string &path, uint32_t first_bucket, uint32_t last_b
   check_range(first_bucket, last_bucket);
   std::unique_lock closed(gate_);
   try {
-    const File file(path, O_RDONLY);
+    const base::File file(path, O_RDONLY);
     TableReader(*this, file).load(first_bucket, last_bucket);
-  } catch (const TableFileError &error) {
+  } catch (const base::FileError &error) {
     throw TableFileError("table file " + path + ": " + error.what());
   }
 }
@@ -202,11 +203,11 @@ void Table::restore(const std::string &path, uint32_t first_bucket, uint32_t las
   check_range(first_bucket, last_bucket);
   std::unique_lock closed(gate_);
   try {
-    const File file(path, O_RDONLY);
+    const base::File file(path, O_RDONLY);
     TableReader(*this, file).restore(first_bucket, last_bucket);
-  } catch (const TableFileError &error) {
+  } catch (const base::FileError &error) {
     throw TableFileError("table file " + path + ": " + error.what());
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

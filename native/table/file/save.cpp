@@ -6,7 +6,7 @@
 #include "table/file/sections.h"
 #include "table/table.h"
 
-namespace clickline {
+namespace clickline::table {
 
 namespace {
 
@@ -15,27 +15,27 @@ std::string_view bytes_of(const std::vector<T> &values) {
   return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
 }
 
-auto place(uint64_t key) { return std::pair(bucket_of(key), key); }
+auto place(uint64_t key) { return std::pair(base::bucket_of(key), key); }
 
 }  // namespace
 
 // Goes through the table stripe by stripe, bucket by bucket, and appends to all columns.
 class TableWriter {
  public:
-  TableWriter(const Table &table, const File &file) : table_(table), file_(file) {
+  TableWriter(const Table &table, const base::File &file) : table_(table), file_(file) {
     header_.dim = table.layout_.dim;
     header_.states = table.states_;
     header_.optimizer = table.config_.optimizer.name;
     header_.seed = table.config_.seed;
     header_.step = table.step();
-    header_.bucket_rows.assign(kBuckets, 0);
-    header_.bucket_waiting.assign(kBuckets, 0);
-    header_.checksums.assign(kBuckets, 0);
+    header_.bucket_rows.assign(base::kBuckets, 0);
+    header_.bucket_waiting.assign(base::kBuckets, 0);
+    header_.checksums.assign(base::kBuckets, 0);
   }
 
   void write() {
     for (uint32_t i = 0; i < kStripes; ++i) count(table_.stripes_[i]);
-    for (uint32_t b = 0; b < kBuckets; ++b) {
+    for (uint32_t b = 0; b < base::kBuckets; ++b) {
       header_.rows += header_.bucket_rows[b];
       header_.waiting += header_.bucket_waiting[b];
     }
@@ -43,7 +43,7 @@ class TableWriter {
     for (int s = 0; s < kSections; ++s) columns_.emplace_back(file_, plan.begin[s]);
     for (uint32_t i = 0; i < kStripes; ++i) append(table_.stripes_[i], i * kStripeBuckets);
     for (SectionWriter &column : columns_) column.flush();
-    const std::string text = header_.text();  // last, so that a file cut short is no table
+    const std::string text = header_.text();  // last, so that a file cut short is not taken for a table
     file_.write(text.data(), text.size(), kPreamble);
     file_.write(table_preamble(text).data(), kPreamble, 0);
   }
@@ -51,8 +51,8 @@ class TableWriter {
  private:
   void count(const Stripe &stripe) {
     for (uint32_t row = 0; row < stripe.rows.used(); ++row)
-      if (stripe.rows[row]->live) ++header_.bucket_rows[bucket_of(stripe.rows[row]->key)];
-    for (const WaitingKey &key : stripe.waiting.all()) ++header_.bucket_waiting[bucket_of(key.key)];
+      if (stripe.rows[row]->live) ++header_.bucket_rows[base::bucket_of(stripe.rows[row]->key)];
+    for (const PendingKey &key : stripe.pending.all()) ++header_.bucket_waiting[base::bucket_of(key.key)];
   }
 
   void append(const Stripe &stripe, uint32_t bucket) {
@@ -61,10 +61,10 @@ class TableWriter {
     for (uint32_t row = 0; row < stripe.rows.used(); ++row)
       if (stripe.rows[row]->live) rows.push_back(stripe.rows[row]);
     std::sort(rows.begin(), rows.end(), [](auto a, auto b) { return place(a->key) < place(b->key); });
-    std::vector<WaitingKey> waiting = stripe.waiting.all();
+    std::vector<PendingKey> waiting = stripe.pending.all();
     std::sort(waiting.begin(), waiting.end(), [](auto &a, auto &b) { return place(a.key) < place(b.key); });
     const RowHeader *const *row = rows.data();
-    const WaitingKey *key = waiting.data();
+    const PendingKey *key = waiting.data();
     for (const uint32_t end = bucket + kStripeBuckets; bucket < end; ++bucket) {
       append(bucket, std::span(row, header_.bucket_rows[bucket]), std::span(key, header_.bucket_waiting[bucket]));
       row += header_.bucket_rows[bucket];
@@ -72,7 +72,7 @@ class TableWriter {
     }
   }
 
-  void append(uint32_t bucket, std::span<const RowHeader *const> rows, std::span<const WaitingKey> waiting) {
+  void append(uint32_t bucket, std::span<const RowHeader *const> rows, std::span<const PendingKey> waiting) {
     const RowLayout &layout = table_.layout_;
     std::vector<uint64_t> keys, waiting_keys;
     std::vector<float> counts, weights, state;
@@ -88,7 +88,7 @@ class TableWriter {
       state.insert(state.end(), row->weights() + layout.dim, row->weights() + layout.dim + layout.state_width);
       slots.push_back(row->slot);
     }
-    for (const WaitingKey &key : waiting) {
+    for (const PendingKey &key : waiting) {
       waiting_keys.push_back(key.key);
       waiting_seen.push_back(key.last_seen);
       waiting_slots.push_back(key.slot);
@@ -99,14 +99,14 @@ class TableWriter {
         bytes_of(state), bytes_of(waiting_seen), bytes_of(slots),  bytes_of(waiting_slots), bytes_of(sightings)};
     uint64_t checksum = 0;
     for (int s = 0; s < kSections; ++s) {
-      checksum = xxh64(pieces[s], checksum);
+      checksum = base::xxh64(pieces[s], checksum);
       columns_[s].append(pieces[s]);
     }
     header_.checksums[bucket] = checksum;
   }
 
   const Table &table_;
-  const File &file_;
+  const base::File &file_;
   TableHeader header_;
   std::vector<SectionWriter> columns_;
 };
@@ -114,7 +114,7 @@ class TableWriter {
 void Table::save(const std::string &path) const {
   std::unique_lock closed(gate_);
   try {
-    File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    base::File file(path, O_WRONLY | O_CREAT | O_TRUNC);
     file.size();  // throws unless it is a regular file: what stands there otherwise is not ours to remove
     try {
       TableWriter(*this, file).write();
@@ -123,9 +123,9 @@ void Table::save(const std::string &path) const {
       ::unlink(path.c_str());  // a full disk gets its room back
       throw;
     }
-  } catch (const TableFileError &error) {
+  } catch (const base::FileError &error) {
     throw TableFileError("table file " + path + ": " + error.what());
   }
 }
 
-}  // namespace clickline
+}  // namespace clickline::table

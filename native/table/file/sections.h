@@ -1,22 +1,16 @@
 // The columns of a table file: where each begins, and buffered reading and writing of them side by side.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
+#include "base/files.h"
 #include "table/file/header.h"
 
-namespace clickline {
+namespace clickline::table {
 
 enum Section {
   kKeys, kWaitingKeys, kCounts, kLastSeen, kWeights, kState, kWaitingSeen, kSlots, kWaitingSlots, kSightings, kSections
@@ -46,56 +40,9 @@ struct SectionPlan {
   }
 };
 
-class File {
- public:
-  File(const std::string &path, int flags) : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail("cannot be opened");
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File &) = delete;
-  File &operator=(const File &) = delete;
-
-  uint64_t size() const {
-    struct stat info;
-    if (::fstat(fd_, &info)) fail("cannot be examined");
-    if (!S_ISREG(info.st_mode)) throw TableFileError("not a regular file");
-    return static_cast<uint64_t>(info.st_size);
-  }
-  void read(void *place, size_t bytes, uint64_t offset) const {
-    for (char *to = static_cast<char *>(place); bytes;) {
-      const ssize_t done = ::pread(fd_, to, bytes, static_cast<off_t>(offset));
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("cannot be read");
-      if (done == 0) throw TableFileError("ends at byte " + std::to_string(offset));
-      to += done, bytes -= static_cast<size_t>(done), offset += static_cast<uint64_t>(done);
-    }
-  }
-  void write(const void *place, size_t bytes, uint64_t offset) const {
-    for (const char *from = static_cast<const char *>(place); bytes;) {
-      const ssize_t done = ::pwrite(fd_, from, bytes, static_cast<off_t>(offset));
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("cannot be written");
-      from += done, bytes -= static_cast<size_t>(done), offset += static_cast<uint64_t>(done);
-    }
-  }
-  // On the disk, or an error: a checkpoint must not be declared good before.
-  void finish() {
-    if (::fsync(fd_)) fail("cannot be written to disk");
-    if (::close(std::exchange(fd_, -1))) fail("cannot be closed");
-  }
-
- private:
-  [[noreturn]] void fail(const std::string &what) const { throw TableFileError(what + ": " + std::strerror(errno)); }
-
-  const std::string path_;
-  int fd_;
-};
-
 class SectionWriter {
  public:
-  SectionWriter(const File &file, uint64_t offset) : file_(file), offset_(offset) {}
+  SectionWriter(const base::File &file, uint64_t offset) : file_(file), offset_(offset) {}
 
   void append(std::string_view bytes) {
     buffer_.append(bytes);
@@ -109,7 +56,7 @@ class SectionWriter {
 
  private:
   static constexpr size_t kBuffer = size_t{1} << 20;
-  const File &file_;
+  const base::File &file_;
   uint64_t offset_;
   std::string buffer_;
 };
@@ -117,7 +64,7 @@ class SectionWriter {
 // Reads one section from front to back; never beyond its end.
 class SectionReader {
  public:
-  SectionReader(const File &file, uint64_t begin, uint64_t end) : file_(file), offset_(begin), end_(end) {}
+  SectionReader(const base::File &file, uint64_t begin, uint64_t end) : file_(file), offset_(begin), end_(end) {}
 
   void skip(uint64_t bytes) {
     const uint64_t buffered = std::min<uint64_t>(bytes, buffer_.size() - at_);
@@ -141,10 +88,10 @@ class SectionReader {
 
  private:
   static constexpr size_t kBuffer = size_t{1} << 18;
-  const File &file_;
+  const base::File &file_;
   uint64_t offset_, end_;
   std::string buffer_;
   size_t at_ = 0;
 };
 
-}  // namespace clickline
+}  // namespace clickline::table

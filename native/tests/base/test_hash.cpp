@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "check.h"
 
-using namespace clickline;
+using namespace clickline::base;
 
 int main() {
   CHECK_EQ(xxh64("", 0), 0xef46db3751d8e999ull);

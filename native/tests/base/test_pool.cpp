@@ -14,7 +14,7 @@
 
 #include "check.h"
 
-using namespace clickline;
+using namespace clickline::base;
 
 namespace {
 

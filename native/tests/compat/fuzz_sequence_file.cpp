@@ -3,7 +3,7 @@
 #include "check.h"
 #include "fuzz_driver.h"
 
-using namespace clickline;
+using namespace clickline::compat;
 using namespace clickline::testing;
 
 namespace {

@@ -6,7 +6,7 @@
 #include "compat/sequence_file.h"
 #include "check.h"
 
-using namespace clickline;
+using namespace clickline::compat;
 
 namespace {
 

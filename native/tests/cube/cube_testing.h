@@ -18,50 +18,52 @@
 
 namespace clickline::testing {
 
-inline const Identity kCube{"the token", "ads", "cube.0"}, kReader{"the token", "ads", "reader"};
+inline const wire::Identity kCube{"the token", "ads", "cube.0"}, kReader{"the token", "ads", "reader"};
 
 // A table; row_bytes 0: values of any size.
-inline std::shared_ptr<const Layers> layers_of(const std::map<uint64_t, std::string> &rows, uint32_t row_bytes,
-                                               uint32_t first_bucket = 0, uint32_t last_bucket = kBuckets) {
+inline std::shared_ptr<const dictionary::Layers> layers_of(const std::map<uint64_t, std::string> &rows, uint32_t row_bytes,
+                                                           uint32_t first_bucket = 0, uint32_t last_bucket = base::kBuckets) {
   static int files = 0;
   std::vector<std::pair<uint64_t, const std::string *>> sorted;
   for (const auto &[key, value] : rows)
-    if (bucket_of(key) >= first_bucket && bucket_of(key) < last_bucket) sorted.emplace_back(spread_of(key), &value);
+    if (base::bucket_of(key) >= first_bucket && base::bucket_of(key) < last_bucket)
+      sorted.emplace_back(dictionary::spread_of(key), &value);
   std::sort(sorted.begin(), sorted.end());
-  DictionaryHeader header;
-  header.dtype = kBytes;
+  dictionary::DictionaryHeader header;
+  header.dtype = dictionary::kBytes;
   header.row_bytes = row_bytes;
   header.first_bucket = first_bucket;
   header.last_bucket = last_bucket;
   header.count = sorted.size();
-  header.blocks = DictionaryHeader::blocks_for(header.count);
-  const DictionaryIndex index(first_bucket, last_bucket, header.blocks);
+  header.blocks = dictionary::DictionaryHeader::blocks_for(header.count);
+  const dictionary::DictionaryIndex index(first_bucket, last_bucket, header.blocks);
   std::vector<uint32_t> directory(header.blocks + 1, 0), deleted(2, 0);
   std::vector<uint64_t> keys, offsets{0};
   std::string values;
   for (const auto &[spread, value] : sorted) {
     ++directory[index.block(spread) + 1];
-    keys.push_back(key_of(spread));
+    keys.push_back(dictionary::key_of(spread));
     values += *value;
     offsets.push_back(values.size());
   }
   for (size_t i = 1; i < directory.size(); ++i) directory[i] += directory[i - 1];
   header.values_bytes = values.size();
-  std::string bytes(header.encode().data(), kDictionaryHeader);
-  auto put = [&](DictionarySection section, const void *data, size_t size) {
+  std::string bytes(header.encode().data(), dictionary::kDictionaryHeader);
+  auto put = [&](dictionary::DictionarySection section, const void *data, size_t size) {
     bytes.resize(header.begin(section));
     bytes.append(static_cast<const char *>(data), size);
   };
-  put(kDirectory, directory.data(), directory.size() * 4);
-  put(kDictKeys, keys.data(), keys.size() * 8);
-  put(kDeletedDirectory, deleted.data(), deleted.size() * 4);
-  if (!row_bytes) put(kOffsets, offsets.data(), offsets.size() * 8);
-  put(kValues, values.data(), values.size());
+  put(dictionary::kDirectory, directory.data(), directory.size() * 4);
+  put(dictionary::kDictKeys, keys.data(), keys.size() * 8);
+  put(dictionary::kDeletedDirectory, deleted.data(), deleted.size() * 4);
+  if (!row_bytes) put(dictionary::kOffsets, offsets.data(), offsets.size() * 8);
+  put(dictionary::kValues, values.data(), values.size());
   const std::string path = "/tmp/clickline-cube-" + std::to_string(getpid()) + "-" + std::to_string(files++) + ".dict";
   std::ofstream(path, std::ios::binary) << bytes;
-  auto dictionary = Dictionary::open({path, 0, std::nullopt, false});
+  auto dictionary = dictionary::Dictionary::open({path, 0, std::nullopt, false});
   unlink(path.c_str());  // it stays mapped
-  return std::make_shared<const Layers>(std::vector<std::shared_ptr<const Dictionary>>{std::move(dictionary)});
+  return std::make_shared<const dictionary::Layers>(
+      std::vector<std::shared_ptr<const dictionary::Dictionary>>{std::move(dictionary)});
 }
 
 // Values that say which version and key they are of.
@@ -79,19 +81,19 @@ inline std::map<uint64_t, std::string> rows_of(uint64_t version, size_t count) {
 }
 
 // Shard s of N with version v: the table "user" holds keys below `count`, "texts" values of any size.
-inline CubeService::Tables tables_of(uint64_t version, size_t count, uint32_t shard = 0, uint32_t shards = 1) {
-  const auto [first, last] = owner_ranges(shards)[shard];
+inline cube::CubeService::Tables tables_of(uint64_t version, size_t count, uint32_t shard = 0, uint32_t shards = 1) {
+  const auto [first, last] = base::owner_ranges(shards)[shard];
   std::map<uint64_t, std::string> texts;
   for (uint64_t key = 0; key < 50; ++key) texts[key] = std::string(key, static_cast<char>('a' + version % 26));
   return {{"user", layers_of(rows_of(version, count), 16, first, last)}, {"texts", layers_of(texts, 0, first, last)}};
 }
 
-inline std::unique_ptr<CubeServer> cube_server(uint64_t max_frame = uint64_t{1} << 20) {
-  return std::make_unique<CubeServer>(ServerConfig{"tcp:127.0.0.1:0", kCube, max_frame, 64, 64}, echo);
+inline std::unique_ptr<cube::CubeServer> cube_server(uint64_t max_frame = uint64_t{1} << 20) {
+  return std::make_unique<cube::CubeServer>(wire::ServerConfig{"tcp:127.0.0.1:0", kCube, max_frame, 64, 64}, echo);
 }
 
-inline CubeClientConfig cube_of(std::vector<std::vector<std::string>> shards) {
-  CubeClientConfig config;
+inline cube::CubeClientConfig cube_of(std::vector<std::vector<std::string>> shards) {
+  cube::CubeClientConfig config;
   config.shards = std::move(shards);
   config.identity = kReader;
   config.timeout = 5;

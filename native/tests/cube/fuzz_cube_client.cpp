@@ -11,7 +11,9 @@
 #include "cube/cube_testing.h"
 #include "wire/fuzz_frames.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::wire;
+using namespace clickline::cube;
 using namespace clickline::testing;
 
 namespace {
@@ -113,21 +115,23 @@ std::vector<uint64_t> keys_of(uint32_t shard) {
 }
 
 std::string reply(uint64_t version, uint64_t current, std::string_view values, uint32_t row_bytes) {
-  GotHead head{};
+  GetReplyHead head{};
   head.version = version, head.number = current, head.current = current, head.row_bytes = row_bytes, head.count = 2;
-  return frame_of(Kind::Reply, kNumber, text_of(head, std::string(padded(2), '\0')).append(values));
+  return frame_of(FrameKind::Reply, kNumber, text_of(head, std::string(padded(2), '\0')).append(values));
 }
 
 std::vector<std::string> replies() {
   const uint64_t offsets[] = {0, 3, 5};
   const std::string rows(32, 'r'), texts = text_of(offsets, "abcde");
-  const std::string auth = Writer().number(kWireVersion).number(kWireVersion).text("ads").text("liar").raw(std::string(32, 'n')).bytes();
+  const std::string auth = PayloadWriter().number(kWireVersion).number(kWireVersion).text("ads").text("liar").raw(
+      std::string(32, 'n')).bytes();
   return {"V" + reply(1, 1, rows, 16), "V" + reply(1, 2, rows, 16), "V" + reply(2, 1, rows, 16), "V" + reply(1, 1, texts, 0),
           "P" + reply(1, 1, rows, 16), "P" + reply(2, 2, rows, 16), "P" + reply(1, 9, rows, 16),
-          "V" + frame_of(Kind::Error, kNumber, "no-such-version: 1"), "P" + frame_of(Kind::Error, kNumber, "empty: yet"),
-          "V" + frame_of(Kind::Error, 0, "closing"), "V" + reply(1, 1, rows, 16) + reply(1, 1, rows, 16),
-          "V" + frame_of(Kind::Reply, kNumber + 1, "late") + reply(1, 1, rows, 16),
-          "B" + frame_of(Kind::Hello, 0, auth), "B" + frame_of(Kind::Refuse, 0, "no room"), "B"};
+          "V" + frame_of(FrameKind::Error, kNumber, "no-such-version: 1"),
+          "P" + frame_of(FrameKind::Error, kNumber, "empty: yet"),
+          "V" + frame_of(FrameKind::Error, 0, "closing"), "V" + reply(1, 1, rows, 16) + reply(1, 1, rows, 16),
+          "V" + frame_of(FrameKind::Reply, kNumber + 1, "late") + reply(1, 1, rows, 16),
+          "B" + frame_of(FrameKind::Hello, 0, auth), "B" + frame_of(FrameKind::Refuse, 0, "no room"), "B"};
 }
 
 // Whether these rows are what some sound frame of an answer said.
@@ -137,14 +141,14 @@ bool was_said(const std::vector<std::pair<uint64_t, std::string>> &said, uint64_
       HeaderBytes front;
       std::memcpy(front.data(), &bytes[at], front.size());
       if (encode({}) == front || std::memcmp(front.data(), "CLKW", 4)) break;
-      const uint64_t length = detail::load64(front.data() + 8);
+      const uint64_t length = load64(front.data() + 8);
       at += front.size();
       if (length > bytes.size() - at) break;
       const std::string_view payload = std::string_view(bytes).substr(at, length);
       at += length;
-      if (detail::load64(front.data() + 16) != number || xxh64(payload, 0) != detail::load64(front.data() + 24)) continue;
-      if (length != sizeof(GotHead) + padded(2) + rows.size() || detail::load64(payload.data()) != version) continue;
-      if (payload.substr(sizeof(GotHead) + padded(2)) == rows) return true;
+      if (load64(front.data() + 16) != number || xxh64(payload, 0) != load64(front.data() + 24)) continue;
+      if (length != sizeof(GetReplyHead) + padded(2) + rows.size() || load64(payload.data()) != version) continue;
+      if (payload.substr(sizeof(GetReplyHead) + padded(2)) == rows) return true;
     }
   return false;
 }
@@ -168,7 +172,7 @@ int main(int argc, char **argv) {
     CubeClient client(std::move(config));
     const uint64_t wanted = input.empty() || input[0] != 'P' ? 1 : 0;
     try {
-      const Got got = client.get("user", keys, wanted);
+      const GetResult got = client.get("user", keys, wanted);
       CHECK_EQ(got.count, keys.size());
       if (got.code != Outcome::Whole) return false;
       CHECK(!wanted || got.version == wanted);

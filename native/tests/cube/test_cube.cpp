@@ -5,12 +5,13 @@
 #include "check.h"
 #include "cube/cube_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::cube;
 using namespace clickline::testing;
 
 namespace {
 
-std::string value(const Got &got, size_t i) {
+std::string value(const GetResult &got, size_t i) {
   if (got.row_bytes) return {got.values.data() + i * got.row_bytes, got.row_bytes};
   return {got.values.data() + got.offsets[i], got.offsets[i + 1] - got.offsets[i]};
 }
@@ -44,7 +45,7 @@ struct Cluster {  // [shard][replica]
   }
 };
 
-void check_rows(const Got &got, const std::vector<uint64_t> &keys, uint64_t version, size_t count) {
+void check_rows(const GetResult &got, const std::vector<uint64_t> &keys, uint64_t version, size_t count) {
   CHECK_EQ(got.count, keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     CHECK_EQ(got.status[i], keys[i] < count ? 0 : 1);
@@ -59,7 +60,7 @@ void keys_are_found_whatever_shard_owns_them() {
     cluster.each([](CubeService &service) { service.switch_to(7, 1); });
     CubeClient client(cluster.config());
     std::vector<uint64_t> keys{5, 999, 1000, 5, 0, ~uint64_t{0}, 5};
-    Got got = client.get("user", keys);
+    GetResult got = client.get("user", keys);
     CHECK_EQ(got.version, 7u);
     CHECK(got.code == Outcome::Whole);
     check_rows(got, keys, 7, 1000);
@@ -85,7 +86,7 @@ void versions_are_loaded_switched_and_dropped() {
   CubeService &service = server->service;
   CubeClient client(cube_of({{server->wire.address()}}));
   const std::vector<uint64_t> keys{1, 2};
-  Got got = client.get("user", keys);
+  GetResult got = client.get("user", keys);
   CHECK(got.code == Outcome::AllFailed);
   CHECK_EQ(got.status[0], 3);
   CHECK(got.errors.at(0).find("empty: ") != std::string::npos);
@@ -108,7 +109,7 @@ void versions_are_loaded_switched_and_dropped() {
   service.load(1, tables_of(1, 10));  // a rollback
   service.switch_to(1, 8);
   service.drop(2);
-  Got after = client.get("user", keys);  // pinned to 2, which is not there any more
+  GetResult after = client.get("user", keys);  // pinned to 2, which is not there any more
   CHECK_EQ(after.version, 1u);
   check_rows(after, keys, 1, 10);
   CHECK_EQ(client.counts.restarts, 1u);
@@ -138,7 +139,7 @@ void failed_shards_are_told_by_code_and_status() {
   cluster.servers[1][0].reset();
   for (int i = 0; i < 10; ++i) CHECK(client.get("user", keys).code == Outcome::Whole);
   cluster.servers[1][1].reset();
-  const Got got = client.get("user", keys);
+  const GetResult got = client.get("user", keys);
   CHECK(got.code == Outcome::SomeFailed);
   for (size_t i = 0; i < keys.size(); ++i) {
     const bool lost = bucket_of(keys[i]) >= kBuckets / 2;
@@ -147,7 +148,7 @@ void failed_shards_are_told_by_code_and_status() {
   }
   CHECK_EQ(got.errors.size(), 1u);
   cluster.servers[0].clear();
-  const Got none = client.get("user", keys);
+  const GetResult none = client.get("user", keys);
   CHECK(none.code == Outcome::AllFailed);
   CHECK_EQ(value(none, 3), std::string(16, '\0'));
   auto again = cube_server();  // elsewhere
@@ -173,7 +174,7 @@ void batches_are_of_one_version_while_versions_change() {
   for (int i = 0; i < 3; ++i)
     readers.emplace_back([&] {
       while (!done) {
-        const Got got = client.get("user", keys);
+        const GetResult got = client.get("user", keys);
         CHECK(got.code == Outcome::Whole);
         check_rows(got, keys, got.version, 300);
         ++batches;
@@ -202,7 +203,7 @@ void replies_larger_than_a_frame_are_refused_before_they_are_made() {
   CubeClient client(cube_of({{server->wire.address()}}));
   std::vector<uint64_t> keys;
   for (uint64_t key = 0; key < 8; ++key) keys.push_back(key);
-  Got got = client.get("wide", keys);
+  GetResult got = client.get("wide", keys);
   CHECK(got.code == Outcome::AllFailed);
   CHECK(got.errors[0].find("at most 65536") != std::string::npos);
   keys.assign(7, 1);

@@ -10,13 +10,14 @@
 #include "check.h"
 #include "cube/cube_testing.h"
 
-using namespace clickline;
+using namespace clickline::wire;
+using namespace clickline::cube;
 using namespace clickline::testing;
 
 namespace {
 
 std::string get_request(uint64_t version, std::string_view table, std::vector<uint64_t> keys, uint64_t count) {
-  GetHead head{};
+  GetRequestHead head{};
   head.version = version;
   head.count = count;
   head.name = static_cast<uint16_t>(table.size());
@@ -50,11 +51,11 @@ void hostile_clients() {
     try {
       for (int frames = 0; frames < 3; ++frames) {
         const std::string request = damaged(requests[random() % requests.size()], random);
-        send_frame(channel, Kind::Get, static_cast<uint64_t>(frames), request, soon());
+        send_frame(channel, FrameKind::Get, static_cast<uint64_t>(frames), request, soon());
         Buffer buffer;
         const FrameHeader header = receive_header(channel, 1 << 16, soon());
         receive_payload(channel, header, buffer, soon());
-        CHECK(header.kind == Kind::Reply || header.kind == Kind::Error);
+        CHECK(header.kind == FrameKind::Reply || header.kind == FrameKind::Error);
       }
     } catch (const ConnectionLost &) {
     }
@@ -82,12 +83,12 @@ void hostile_servers() {
           Buffer buffer;
           const FrameHeader header = receive_header(channel, 1 << 20, Clock::now() + std::chrono::seconds(1));
           receive_payload(channel, header, buffer, soon());
-          GotHead head{};
+          GetReplyHead head{};
           head.version = random() % 4 ? 1 : 2;
           head.number = random() % 8 ? 1 : random();
           head.current = 1;
           head.row_bytes = random() % 2 ? 16 : 0;
-          head.count = random() % 4 ? Reader(buffer.view()).number<GetHead>().count : random();
+          head.count = random() % 4 ? PayloadReader(buffer.view()).number<GetRequestHead>().count : random();
           std::string bytes(reinterpret_cast<const char *>(&head), sizeof head);
           bytes.append(padded(2), '\0');
           if (random() % 2) bytes = damaged(bytes, random);
@@ -100,7 +101,8 @@ void hostile_servers() {
             if (!head.row_bytes) bytes.append(reinterpret_cast<const char *>(&offset), 8);
           for (int row = 0; row < 2; ++row) bytes.append(value_of(version, wrong_number));
           if (random() % 8 == 0) bytes.resize(random() % bytes.size());
-          send_frame(channel, random() % 8 ? Kind::Reply : Kind::Error, header.number + wrong_number, bytes, soon());
+          send_frame(channel, random() % 8 ? FrameKind::Reply : FrameKind::Error, header.number + wrong_number, bytes,
+                     soon());
         }
       } catch (const std::exception &) {
       }
@@ -114,7 +116,7 @@ void hostile_servers() {
     CubeClient client(std::move(config));
     for (int i = 0; i < 3; ++i) {
       try {
-        const Got got = client.get("user", std::vector<uint64_t>{1, 2}, 1);
+        const GetResult got = client.get("user", std::vector<uint64_t>{1, 2}, 1);
         if (got.code != Outcome::Whole) continue;
         ++whole;
         CHECK_EQ(got.count, 2u);
@@ -155,7 +157,7 @@ void late_answers_are_not_taken_for_others() {
     readers.emplace_back([&, reader] {
       for (uint64_t i = 0; i < 150; ++i) {
         const std::vector<uint64_t> keys{reader * 300 + i, i};
-        const Got got = client.get("user", keys);
+        const GetResult got = client.get("user", keys);
         CHECK(got.code == Outcome::Whole);
         CHECK_EQ(std::string(got.values.data(), 32), value_of(1, keys[0]) + value_of(1, keys[1]));
       }
@@ -190,7 +192,7 @@ void a_link_that_owes_an_answer_is_not_given_away() {
   auto link = std::make_unique<CubeLink>(replica.address, kReader, 1, 0, 1 << 20);
   const std::string request = get_request(1, "user", {5}, 1);
   std::memcpy(link->prepare(request.size()), request.data(), request.size());
-  link->ask(7);
+  link->send(7);
   advance_until(*link, [&] { return asked.load(); });
   const CubeLink *owing = link.get();
   replica.give(std::move(link));
@@ -206,7 +208,7 @@ void a_link_that_owes_an_answer_is_not_given_away() {
   }
   link = replica.take();
   CHECK(link.get() == owing);
-  CHECK(!link->asking());
+  CHECK(!link->awaits_answer());
 }
 
 void the_c_face_gives_the_same() {

@@ -4,7 +4,7 @@
 #include "cube/row_cache.h"
 #include "check.h"
 
-using namespace clickline;
+using namespace clickline::cube;
 
 namespace {
 

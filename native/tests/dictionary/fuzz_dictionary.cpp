@@ -3,7 +3,7 @@
 #include "dictionary/dictionary_testing.h"
 #include "fuzz_driver.h"
 
-using namespace clickline;
+using namespace clickline::dictionary;
 using namespace clickline::testing;
 
 namespace {

@@ -6,7 +6,8 @@
 #include "check.h"
 #include "dictionary/dictionary_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::dictionary;
 using namespace clickline::testing;
 
 namespace {
@@ -58,7 +59,7 @@ void every_key_finds_its_row() {
   for (const uint32_t row_bytes : {0u, 1u, 24u, 64u, 100u})
     for (const size_t count : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{100}, kRows}) {
       const Rows rows = random_rows(count, row_bytes, count + row_bytes, count != 7, 1 << 20);
-      const DictionaryFacts facts = write(kPath, rows, shape(row_bytes), 2);
+      const DictionarySummary facts = write(kPath, rows, shape(row_bytes), 2);
       for (const bool memory : {false, true}) {
         const auto d = open(kPath, memory);
         d->verify();

@@ -9,7 +9,8 @@
 
 #include "parse/parser.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::parse;
 
 namespace {
 
@@ -90,7 +91,7 @@ std::string block(const std::string &format) {
 }
 
 // What every result must be, whatever the input.
-void check(const Parsed &parsed, const Layout &layout, size_t lines) {
+void check(const ParsedRows &parsed, const Layout &layout, size_t lines) {
   EXPECT(parsed.lines == lines);
   EXPECT(parsed.n + parsed.bad <= parsed.lines);
   EXPECT(parsed.errors.size() == std::min<size_t>(parsed.bad, 10));
@@ -124,7 +125,7 @@ void fuzz_text(const std::string &format, int blocks) {
       for (const char c : text) lines += c == '\n';
       char *exact = static_cast<char *>(std::malloc(text.size()));
       if (!text.empty()) std::memcpy(exact, text.data(), text.size());
-      const Parsed parsed = parser.parse({exact, text.size()});
+      const ParsedRows parsed = parser.parse({exact, text.size()});
       check(parsed, parser.layout(), lines);
       rows += parsed.n;
       std::free(exact);
@@ -151,7 +152,7 @@ void fuzz_columns(int batches) {
     };
     for (const Column &column : parser.layout().columns) {
       ArrowColumn &c = columns.emplace_back();
-      c.name = column.name, c.kind = static_cast<Kind>(below(7));
+      c.name = column.name, c.kind = static_cast<ArrowType>(below(7));
       c.offset = below(3), c.length = below(9) ? rows : below(30);
       if (below(2)) c.validity = buffer(below(6), false);
       c.starts = buffer(below(9) ? (rows + 5) * 8 : below(100), below(2));
@@ -172,7 +173,7 @@ void fuzz_columns(int batches) {
 void long_line() {   // longer than any piece, and than the index made for it at first
   const Parser parser(spec_of("csv", false));
   std::string text = "1,1,2,3,4,5," + std::string(3'000'000, 'x') + ",b,c,d,e,f\n1,1,2,3,4,5,a,b,c,d,e,f";
-  const Parsed parsed = parser.parse(text);
+  const ParsedRows parsed = parser.parse(text);
   EXPECT(parsed.n == 2 && parsed.bad == 0);
   EXPECT(parsed.keys[0] == feature_key(slot_seed("C1"), std::string(3'000'000, 'x')));
 }

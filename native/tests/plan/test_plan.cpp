@@ -13,7 +13,8 @@
 #include "base/hash.h"
 #include "check.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::plan;
 
 namespace {
 

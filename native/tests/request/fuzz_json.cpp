@@ -4,7 +4,8 @@
 #include "fuzz_driver.h"
 #include "request/request_testing.h"
 
-using namespace clickline;
+using namespace clickline::parse;
+using namespace clickline::request;
 using namespace clickline::testing;
 
 namespace {
@@ -62,8 +63,8 @@ int main(int argc, char **argv) {
     json_member(Exact(bytes).view(), "key");
     bool accepted = false;
     for (const Parser *parser : {&hashed, &raw}) {
-      accepted |= read(bytes, parser->layout(), [&](std::string_view b) { return parser->parse_json(b, kMostRows); });
-      accepted |= read(bytes, parser->layout(), [&](std::string_view b) { return parser->parse_feasigns(b, kMostRows); });
+      accepted |= read(bytes, parser->layout(), [&](std::string_view b) { return parse_json(*parser, b, kMostRows); });
+      accepted |= read(bytes, parser->layout(), [&](std::string_view b) { return parse_feasigns(*parser, b, kMostRows); });
     }
     return accepted;
   };

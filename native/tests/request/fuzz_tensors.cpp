@@ -3,7 +3,8 @@
 #include "fuzz_driver.h"
 #include "request/request_testing.h"
 
-using namespace clickline;
+using namespace clickline::parse;
+using namespace clickline::request;
 using namespace clickline::testing;
 
 namespace {
@@ -72,7 +73,7 @@ int main(int argc, char **argv) {
       try {
         const InferRequest request =
             read_infer_request(json.view(), length ? std::optional(binary.view()) : std::nullopt);
-        check_rows(parser->parse_tensors(request.tensors, kMostRows), parser->layout(), kMostRows);
+        check_rows(parse_tensors(*parser, request.tensors, kMostRows), parser->layout(), kMostRows);
         accepted = true;
       } catch (const Refused &refused) {
         check_refusal(refused);

@@ -8,13 +8,14 @@
 #include <string_view>
 
 #include "parse/parser.h"
+#include "request/parse_request.h"
 #include "request/request_rows.h"
 #include "check.h"
 
 namespace clickline::testing {
 
-inline ParserSpec request_spec(bool raw_keys = false) {
-  ParserSpec spec;
+inline parse::ParserSpec request_spec(bool raw_keys = false) {
+  parse::ParserSpec spec;
   spec.format = "columns", spec.raw_keys = raw_keys;
   spec.columns = {"label", "user", "item", "tags", "history", "price", "vector"};
   spec.slots = {{"user", "user", "none", "", 1000, false},
@@ -39,7 +40,7 @@ class Exact {
   std::unique_ptr<char[]> bytes_;
 };
 
-inline void check_rows(const Parsed &parsed, const Layout &layout, size_t most_rows) {
+inline void check_rows(const parse::ParsedRows &parsed, const parse::Layout &layout, size_t most_rows) {
   CHECK(parsed.n > 0 && parsed.n <= most_rows);
   CHECK_EQ(parsed.bad, size_t{0});
   const size_t cells = parsed.n * layout.slots.size();
@@ -55,7 +56,7 @@ inline void check_rows(const Parsed &parsed, const Layout &layout, size_t most_r
 }
 
 // A Refused must say something, for one of the reasons that there are.
-inline void check_refusal(const Refused &refused) {
+inline void check_refusal(const request::Refused &refused) {
   CHECK(refused.what()[0] != '\0');
   bool known = false;
   for (const char *reason : {"malformed", "unknown_feature", "wrong_type", "wrong_shape", "not_finite", "too_large"})

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "request/request_testing.h"
 
-using namespace clickline;
+using namespace clickline::request;
 using clickline::testing::Exact;
 using Json = JsonValue::Kind;
 using namespace std::string_literals;
@@ -69,8 +69,8 @@ void what_is_not_is_refused_with_its_place() {
       {"tru", "expected a value, got 't'"},
       {"nul", "expected a value, got 'n'"},
       {"True", "expected a value, got 'T'"},
-      {"[NaN]", "NaN and Infinity are no JSON"},
-      {"[-Infinity]", "NaN and Infinity are no JSON"},
+      {"[NaN]", "NaN and Infinity are not JSON"},
+      {"[-Infinity]", "NaN and Infinity are not JSON"},
       {"\"abc", "a text that does not end"},
       {"\"a\nb\"", "a control character inside a text"},
       {"\"a\0b\""s, "a control character inside a text"},

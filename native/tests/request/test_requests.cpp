@@ -5,7 +5,9 @@
 #include "check.h"
 #include "request/request_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::parse;
+using namespace clickline::request;
 using namespace clickline::testing;
 
 namespace {
@@ -17,9 +19,9 @@ const Parser &parser() {
 
 uint64_t key(const char *slot, std::string_view value) { return feature_key(slot_seed(slot), value); }
 
-Parsed from_json(std::string_view body, size_t most_rows = 4) {
+ParsedRows from_json(std::string_view body, size_t most_rows = 4) {
   const Exact exact(body);
-  Parsed parsed = parser().parse_json(exact.view(), most_rows);
+  ParsedRows parsed = parse_json(parser(), exact.view(), most_rows);
   check_rows(parsed, parser().layout(), most_rows);
   return parsed;
 }
@@ -39,7 +41,7 @@ void refused(Read read, const char *reason, const char *message) {
 }
 
 void values_have_the_keys_of_training() {
-  const Parsed parsed = from_json(
+  const ParsedRows parsed = from_json(
       R"({"instances": [{"user": 7, "item": "a\u00e9", "tags": "x|y||z|w", "history": [1, null, "b", 2.0], "price": 100,
           "vector": [1, 2.5, "3"], "label": 1}, {"user": 7.0, "item": ["p", ""], "tags": [], "price": "100"}]})");
   CHECK_EQ(parsed.n, size_t{2});
@@ -85,19 +87,19 @@ void json_is_refused() {
   };
   for (const auto &[body, expected] : cases) refused([&] { from_json(body); }, expected.first, expected.second);
   std::string many = R"({"instances": [{"user": [0)";
-  for (size_t i = 0; i < AskedRows::kMostValues; ++i) many += ",0";
+  for (size_t i = 0; i < RequestRows::kMostValues; ++i) many += ",0";
   refused([&] { from_json(many + "]}]}"); }, "too_large", "'user' holds more than 65536 values");
   const Parser raw(request_spec(true));
-  CHECK_EQ(raw.parse_json(R"({"instances": [{"user": 18446744073709551615}]})", 1).keys[0], UINT64_MAX);
+  CHECK_EQ(parse_json(raw, R"({"instances": [{"user": 18446744073709551615}]})", 1).keys[0], UINT64_MAX);
   for (const char *value : {"-1", "1.5", "\"x\"", "18446744073709551616", "true"}) {
     const std::string body = std::string(R"({"instances": [{"user": )") + value + "}]}";
-    refused([&] { raw.parse_json(body, 1); }, "wrong_type", "64 bits");
+    refused([&] { parse_json(raw, body, 1); }, "wrong_type", "64 bits");
   }
 }
 
 void feasigns_are_read_and_refused_as_ever() {
-  const auto read = [](std::string_view body) { return parser().parse_feasigns(Exact(body).view(), 2); };
-  const Parsed parsed = read(R"({"instances": [{"slots": [{"feasigns": [5, "6", 0], "slot_name": "tags"},
+  const auto read = [](std::string_view body) { return parse_feasigns(parser(), Exact(body).view(), 2); };
+  const ParsedRows parsed = read(R"({"instances": [{"slots": [{"feasigns": [5, "6", 0], "slot_name": "tags"},
                                 {"slot_name": "user", "feasigns": [0]}]}]})");
   check_rows(parsed, parser().layout(), 2);
   CHECK_EQ(parsed.keys[0], key("user", ""));
@@ -127,7 +129,7 @@ void tensors_are_read() {
   CHECK_EQ(request.id, "\"q\"");
   CHECK_EQ(request.outputs, R"([ {"name":"p"} ])");
   CHECK(request.parameters.empty());
-  const Parsed parsed = parser().parse_tensors(request.tensors, 2);
+  const ParsedRows parsed = parse_tensors(parser(), request.tensors, 2);
   check_rows(parsed, parser().layout(), 2);
   CHECK_EQ(parsed.keys[0], key("user", "a"));
   CHECK_EQ(parsed.keys[1], key("item", "7"));
@@ -142,7 +144,7 @@ void tensors_are_refused() {
     const Exact exact(json), packed(binary);
     const InferRequest request = read_infer_request(
         exact.view(), binary.empty() ? std::nullopt : std::optional<std::string_view>(packed.view()));
-    parser().parse_tensors(request.tensors, most_rows);
+    parse_tensors(parser(), request.tensors, most_rows);
   };
   const std::string good = R"({"name": "item", "datatype": "INT64", "shape": [2], "data": [1, 2]})";
   const std::pair<std::string, std::pair<const char *, const char *>> cases[] = {

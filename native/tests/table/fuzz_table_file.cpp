@@ -4,7 +4,8 @@
 #include "fuzz_driver.h"
 #include "table/table_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
 using namespace clickline::testing;
 
 namespace {
@@ -49,12 +50,12 @@ bool attempt(const std::string &) {
 
 void sign(std::string &bytes) {
   if (bytes.size() < kPreamble) return;
-  const uint64_t length = detail::load64(&bytes[16]);
+  const uint64_t length = load64(&bytes[16]);
   if (length <= bytes.size() - kPreamble) put(bytes, 24, xxh64({bytes.data() + kPreamble, length}, 0));
 }
 
 void change(std::string &bytes, Random &random) {
-  const uint64_t length = bytes.size() < kPreamble ? 0 : detail::load64(&bytes[16]);
+  const uint64_t length = bytes.size() < kPreamble ? 0 : load64(&bytes[16]);
   for (uint64_t changes = 1 + random() % 3; changes; --changes) {
     if (random() % 2 && length && length + kPreamble < bytes.size())  // a character of the header's text
       bytes[kPreamble + random() % (random() % 2 ? length : std::min<uint64_t>(length, 400))] =

@@ -20,8 +20,8 @@
 
 namespace clickline::testing {
 
-inline TableConfig config(const std::string &optimizer, uint32_t dim, double init_scale = 0.01) {
-  TableConfig result;
+inline table::TableConfig config(const std::string &optimizer, uint32_t dim, double init_scale = 0.01) {
+  table::TableConfig result;
   result.dim = dim;
   result.optimizer.name = optimizer;
   result.init_scale = init_scale;
@@ -38,20 +38,20 @@ struct Arrays {
       : keys(std::move(of)), gradients(keys.size() * dim, gradient), shows(keys.size(), 1), clicks(keys.size(), 0),
         slots(keys.size(), slot) {}
 
-  Push at(uint32_t tick) const {
+  table::Push at(uint32_t tick) const {
     return {keys, gradients.data(), shows.data(), clicks.data(), slots.data(), tick, 1.0};
   }
 };
 
 using Row = std::tuple<uint64_t, float, float, uint32_t, uint16_t, std::vector<float>>;
 
-inline std::vector<Row> contents(const Table &table) {
+inline std::vector<Row> contents(const table::Table &table) {
   const std::vector<uint64_t> keys = table.keys();
   const size_t width = table.layout().dim + table.layout().state_width;
   std::vector<Row> result;
   table.look_up(
       keys,
-      [&](size_t, const RowHeader &row) {
+      [&](size_t, const table::RowHeader &row) {
         result.push_back({row.key, row.show, row.click, row.last_seen, row.slot,
                           std::vector<float>(row.weights(), row.weights() + width)});
       },

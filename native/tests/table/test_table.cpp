@@ -8,7 +8,8 @@
 #include "table/draws.h"
 #include "table/table_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
 using namespace clickline::testing;
 
 namespace {
@@ -80,7 +81,7 @@ void behaves_like_a_map(uint64_t seed) {
 }
 
 void waiting_keys_behave_like_a_map() {
-  WaitingKeys waiting;
+  PendingKeys waiting;
   std::unordered_map<uint64_t, uint32_t> model;
   std::mt19937_64 random(3);
   for (int i = 0; i < 50000; ++i) {

@@ -8,7 +8,8 @@
 #include "table/file/sections.h"
 #include "table/table_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
 using namespace clickline::testing;
 
 namespace {
@@ -108,12 +109,12 @@ void flipped_bits_are_refused(const std::string &bytes) {
 
 // Checksums keep accidents out, not attackers, who can make them right again.
 void sign_header(std::string &bytes) {
-  const uint64_t checksum = xxh64({&bytes[kPreamble], detail::load64(&bytes[16])}, 0);
+  const uint64_t checksum = xxh64({&bytes[kPreamble], load64(&bytes[16])}, 0);
   std::memcpy(&bytes[24], &checksum, 8);
 }
 
 void sign_buckets(std::string &bytes) {
-  const uint64_t length = detail::load64(&bytes[16]);
+  const uint64_t length = load64(&bytes[16]);
   TableHeader header = TableHeader::parse({&bytes[kPreamble], length});
   SectionPlan plan(header, kPreamble + length);
   for (uint32_t b = 0; b < kBuckets; ++b) {
@@ -132,7 +133,7 @@ void sign_buckets(std::string &bytes) {
 // The load may succeed or throw; the sanitizers must have nothing to say, and no key may be lost or doubled.
 void forged_files_do_no_harm(const std::string &bytes) {
   std::mt19937_64 random(3);
-  const uint64_t length = detail::load64(&bytes[16]);
+  const uint64_t length = load64(&bytes[16]);
   int loaded = 0;
   for (int i = 0; i < kTries; ++i) {
     std::string bad = bytes;

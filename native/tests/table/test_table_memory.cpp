@@ -7,7 +7,8 @@
 #include "table/draws.h"
 #include "table/table_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
 using namespace clickline::testing;
 
 namespace {

@@ -6,8 +6,8 @@
 
 namespace clickline::testing {
 
-inline std::string frame_of(Kind kind, uint64_t number, std::string_view payload) {
-  const HeaderBytes header = encode({kind, payload.size(), number, xxh64(payload, 0)});
+inline std::string frame_of(wire::FrameKind kind, uint64_t number, std::string_view payload) {
+  const wire::HeaderBytes header = wire::encode({kind, payload.size(), number, base::xxh64(payload, 0)});
   return std::string(header.data(), header.size()).append(payload);
 }
 
@@ -17,16 +17,16 @@ inline std::string text_of(const auto &head, std::string_view rest = {}) {
 
 // From `at` on. A frame that announces more than there is becomes the last one.
 inline void sign_frames(std::string &bytes, size_t at, Random &random) {
-  while (at + sizeof(HeaderBytes) <= bytes.size()) {
-    const size_t left = bytes.size() - at - sizeof(HeaderBytes);
-    FrameHeader header;
+  while (at + sizeof(wire::HeaderBytes) <= bytes.size()) {
+    const size_t left = bytes.size() - at - sizeof(wire::HeaderBytes);
+    wire::FrameHeader header;
     std::memcpy(&header.kind, &bytes[at + 6], 2);
-    header.length = detail::load64(&bytes[at + 8]);
-    header.number = detail::load64(&bytes[at + 16]);
+    header.length = base::load64(&bytes[at + 8]);
+    header.number = base::load64(&bytes[at + 16]);
     if (header.length > left && random() % 8) header.length = left;
     const size_t length = std::min<uint64_t>(header.length, left);
-    header.hash = xxh64({bytes.data() + at + sizeof(HeaderBytes), length}, 0);
-    const HeaderBytes front = encode(header);
+    header.hash = base::xxh64({bytes.data() + at + sizeof(wire::HeaderBytes), length}, 0);
+    const wire::HeaderBytes front = wire::encode(header);
     bytes.replace(at, front.size(), front.data(), front.size());
     at += front.size() + length;
   }

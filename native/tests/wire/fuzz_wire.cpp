@@ -10,7 +10,9 @@
 #include "cube/cube_testing.h"
 #include "wire/fuzz_frames.h"
 
-using namespace clickline;
+using namespace clickline::table;
+using namespace clickline::wire;
+using namespace clickline::cube;
 using namespace clickline::testing;
 
 namespace {
@@ -20,12 +22,13 @@ const Event kNever;
 const Watch kWatch{&kNever, [] {}};
 
 std::string call_of(uint64_t sequence, std::string_view op, std::string_view body) {
-  std::string bytes = Writer().number(sequence).number(static_cast<uint16_t>(op.size())).raw(std::string(6, '\0')).bytes();
+  std::string bytes = PayloadWriter().number(sequence).number(static_cast<uint16_t>(op.size())).raw(
+      std::string(6, '\0')).bytes();
   return bytes.append(op).append((8 - op.size() % 8) % 8, '\0').append(body);
 }
 
 std::string get_of(uint64_t version, std::string_view table, std::vector<uint64_t> keys) {
-  GetHead head{};
+  GetRequestHead head{};
   head.version = version;
   head.count = keys.size();
   head.name = static_cast<uint16_t>(table.size());
@@ -40,20 +43,21 @@ std::vector<std::string> conversations() {
   PushHead push{};
   push.sequence = 1, push.dim = 4, push.count = 2, push.scale = 1, push.based_on = kNoVersion;
   const std::string keys(24, '\1'), pushed(2 * (8 + 4 + 4 + 16 + 2), '\0');
-  const std::string calls = frame_of(Kind::Call, 1, call_of(0, "x", "body")) + frame_of(Kind::Call, 2, call_of(2, "fail", ""));
-  const std::string auth = Writer().number(kWireVersion).text("clicks").text("trainer.0").number(uint64_t{1}).number(
+  const std::string calls = frame_of(FrameKind::Call, 1, call_of(0, "x", "body")) +
+                            frame_of(FrameKind::Call, 2, call_of(2, "fail", ""));
+  const std::string auth = PayloadWriter().number(kWireVersion).text("clicks").text("trainer.0").number(uint64_t{1}).number(
       uint32_t{0}).raw(std::string(64, 'n')).bytes();
   const std::vector<std::string> gets{get_of(0, "user", {1, 2, 3}), get_of(1, "texts", {1, 2, 99}), get_of(0, "", {}),
                                       get_of(9, "user", {1})};
-  std::vector<std::string> result{"T" + frame_of(Kind::Pull, 1, text_of(pull, keys)),
-                                  "T" + frame_of(Kind::Push, 1, text_of(push, pushed)) + calls, "T" + calls,
-                                  "B" + frame_of(Kind::Auth, 0, auth), "B" + frame_of(Kind::Refuse, 0, "no"),
+  std::vector<std::string> result{"T" + frame_of(FrameKind::Pull, 1, text_of(pull, keys)),
+                                  "T" + frame_of(FrameKind::Push, 1, text_of(push, pushed)) + calls, "T" + calls,
+                                  "B" + frame_of(FrameKind::Auth, 0, auth), "B" + frame_of(FrameKind::Refuse, 0, "no"),
                                   "BGET / HTTP/1.1\r\n\r\n"};
   std::string all = "C";
   for (const std::string &get : gets) {
     result.push_back("G" + get);
-    result.push_back("C" + frame_of(Kind::Get, 1, get));
-    all += frame_of(Kind::Get, all.size(), get);
+    result.push_back("C" + frame_of(FrameKind::Get, 1, get));
+    all += frame_of(FrameKind::Get, all.size(), get);
   }
   result.push_back(all + calls);
   return result;
@@ -98,9 +102,9 @@ bool converse(const std::string &address, const Identity *identity, std::string 
       Buffer buffer;
       const FrameHeader header = receive_header(channel, kLimit, soon());
       receive_payload(channel, header, buffer, soon());
-      CHECK(header.kind == Kind::Reply || header.kind == Kind::Error ||
-            (!identity && (header.kind == Kind::Hello || header.kind == Kind::Refuse)));
-      answered |= header.kind == Kind::Reply;
+      CHECK(header.kind == FrameKind::Reply || header.kind == FrameKind::Error ||
+            (!identity && (header.kind == FrameKind::Hello || header.kind == FrameKind::Refuse)));
+      answered |= header.kind == FrameKind::Reply;
     }
   } catch (const TimedOut &error) {
     clickline::test::fail(__FILE__, __LINE__, std::string("neither answered nor closed: ") + error.what());
@@ -116,7 +120,7 @@ bool asked(CubeService &service, std::string_view request) {
   std::memcpy(memory.resize(request.size() + 8), request.data(), request.size());  // aligned, as a frame's payload is
   try {
     service.get({memory.data(), request.size()}, reply, scratch);
-    CHECK(reply.size() <= kLimit && reply.size() >= sizeof(GotHead));
+    CHECK(reply.size() <= kLimit && reply.size() >= sizeof(GetReplyHead));
     return true;
   } catch (const HandlerError &) {
   } catch (const std::invalid_argument &) {

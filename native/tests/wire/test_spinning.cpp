@@ -1,22 +1,22 @@
-// Who spins while it waits, and who sleeps.
+// When a waiting thread spins, and when it sleeps.
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "wire/spinning.h"
 
-using namespace clickline;
+using namespace clickline::wire;
 
 namespace {
 
-bool spins(Patience &patience) {  // and finds something at the second look
+bool spins(AdaptiveSpin &patience) {  // and finds something at the second look
   int looks = 0;
   const bool found = patience.spin([&] { return ++looks == 2; });
   patience.ended();
   return found;
 }
 
-void learn(Patience &patience, int waits, std::chrono::microseconds each) {
+void learn(AdaptiveSpin &patience, int waits, std::chrono::microseconds each) {
   for (int i = 0; i < waits; ++i) {
     patience.spin([] { return true; });
     std::this_thread::sleep_for(each);
@@ -26,7 +26,7 @@ void learn(Patience &patience, int waits, std::chrono::microseconds each) {
 
 void only_short_waits_are_spun_through() {
   if (!detail::most_spinners()) return;
-  Patience patience;
+  AdaptiveSpin patience;
   CHECK(!spins(patience));  // nothing is known yet
   learn(patience, 40, std::chrono::microseconds(0));
   bool some = false;
@@ -38,7 +38,7 @@ void only_short_waits_are_spun_through() {
 
 void spinning_ends_and_is_followed_by_rest() {
   if (!detail::most_spinners()) return;
-  Patience patience;
+  AdaptiveSpin patience;
   learn(patience, 40, std::chrono::microseconds(0));
   const auto began = std::chrono::steady_clock::now();
   CHECK(!patience.spin([] { return false; }));
@@ -49,7 +49,7 @@ void spinning_ends_and_is_followed_by_rest() {
 void not_all_cores_spin() {
   const int most = detail::most_spinners();
   detail::spinners += most;
-  Patience patience;
+  AdaptiveSpin patience;
   learn(patience, 40, std::chrono::microseconds(0));
   CHECK(!spins(patience));
   detail::spinners -= most;

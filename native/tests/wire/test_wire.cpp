@@ -14,7 +14,8 @@
 #include "check.h"
 #include "wire/wire_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::wire;
 using namespace clickline::testing;
 
 namespace {
@@ -96,29 +97,29 @@ struct Pair {  // two ends of a connection
 
 void frames() {
   Pair pair;
-  send_frame(pair.a, Kind::Call, 7, "payload", soon());
+  send_frame(pair.a, FrameKind::Call, 7, "payload", soon());
   Buffer buffer;
   const FrameHeader header = receive_header(pair.b, 100, soon());
   CHECK_EQ(header.number, 7u);
   CHECK_EQ(receive_payload(pair.b, header, buffer, soon()), "payload");
 
-  const HeaderBytes good = encode({Kind::Call, 50, 1, 2});
+  const HeaderBytes good = encode({FrameKind::Call, 50, 1, 2});
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {  // no single bit can be wrong unnoticed
     HeaderBytes bad = good;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
     CHECK_THROWS(decode(bad, 100), "");
   }
   CHECK_THROWS(decode(good, 49), "a frame of 50 bytes, but at most 49 are taken");
-  send_frame(pair.a, Kind::Call, 7, "", soon());
+  send_frame(pair.a, FrameKind::Call, 7, "", soon());
   CHECK_EQ(receive_header(pair.b, 0, soon()).length, 0u);
   CHECK_THROWS(receive_header(pair.b, 0, Clock::now() + std::chrono::milliseconds(20)), "timed out");
   pair.a.close();
   CHECK(pair.b.gone());
   CHECK_THROWS(receive_header(pair.b, 0, soon()), "closed the connection");
 
-  Reader reader("\5\0ab");
+  PayloadReader reader("\5\0ab");
   CHECK_THROWS(reader.text(), "ends too early");
-  CHECK_THROWS(Reader("12345678").items(uint64_t{1} << 61, 8), "ends too early");
+  CHECK_THROWS(PayloadReader("12345678").items(uint64_t{1} << 61, 8), "ends too early");
 }
 
 void handshakes() {

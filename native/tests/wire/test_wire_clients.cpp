@@ -10,7 +10,8 @@
 #include "check.h"
 #include "wire/wire_testing.h"
 
-using namespace clickline;
+using namespace clickline::table;
+using namespace clickline::wire;
 using namespace clickline::testing;
 
 namespace {

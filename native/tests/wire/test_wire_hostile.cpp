@@ -11,7 +11,9 @@
 #include "check.h"
 #include "wire/wire_testing.h"
 
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
+using namespace clickline::wire;
 using namespace clickline::testing;
 
 namespace {
@@ -24,7 +26,7 @@ std::string hostile(std::mt19937 &random, const std::vector<std::string> &payloa
     for (int flips = static_cast<int>(random() % 4); flips && !payload.empty(); --flips)
       payload[random() % payload.size()] = static_cast<char>(random() % 3 ? random() : 255);
     if (random() % 4 == 0) payload.resize(random() % 200);
-    FrameHeader header{static_cast<Kind>(random() % 8 ? 1 + random() % 9 : random()), payload.size(), random() % 3,
+    FrameHeader header{static_cast<FrameKind>(random() % 8 ? 1 + random() % 9 : random()), payload.size(), random() % 3,
                        xxh64(payload, 0)};
     if (random() % 8 == 0) header.length = random() % 2 ? random() : ~uint64_t{0} >> random() % 64;
     const HeaderBytes front = encode(header);
@@ -82,7 +84,7 @@ void hostile_servers() {
     std::mt19937 random(4);
     Event never;
     const Watch watch{&never, [] {}};
-    Writer hello;
+    PayloadWriter hello;
     hello.number(kWireVersion).number(kWireVersion).text("clicks").text("liar").raw(std::string(32, 'n'));
     const std::vector<std::string> payloads{hello.bytes(), std::string(40, 'w'), std::string(16, 'r'), "no"};
     for (int round = 0; !done; ++round) {

@@ -1,4 +1,4 @@
-// What the native tests of the wire share: who talks, a handler, and small pushes.
+// Shared by the native tests of the wire: identities, a handler, and small pushes.
 #pragma once
 
 #include <algorithm>
@@ -11,33 +11,34 @@
 
 namespace clickline::testing {
 
-inline const Identity kServer{"the token", "clicks", "pserver.0"}, kClient{"the token", "clicks", "trainer.0"};
+inline const wire::Identity kServer{"the token", "clicks", "pserver.0"}, kClient{"the token", "clicks", "trainer.0"};
 
-inline Clock::time_point soon() { return Clock::now() + std::chrono::seconds(10); }
+inline wire::Clock::time_point soon() { return wire::Clock::now() + std::chrono::seconds(10); }
 
-inline void echo(const Peer &, std::string_view op, std::string_view body, const std::shared_ptr<Buffer> &, Buffer &reply) {
-  if (op == "fail") throw HandlerError("as told");
+inline void echo(const wire::Peer &, std::string_view op, std::string_view body, const std::shared_ptr<wire::Buffer> &,
+                 wire::Buffer &reply) {
+  if (op == "fail") throw wire::HandlerError("as told");
   std::memcpy(reply.resize(body.size() + 1), body.data(), body.size());
   reply.data()[body.size()] = '!';
 }
 
-inline LaneConfig lane_to(std::vector<std::string> addresses, uint64_t client = 1) {
+inline wire::LaneConfig lane_to(std::vector<std::string> addresses, uint64_t client = 1) {
   return {std::move(addresses), kClient, client, 0, 10.0, 10.0, uint64_t{1} << 20};
 }
 
-inline std::vector<std::string> call(Lane &lane, const std::string &op, const std::string &body, bool once = false) {
+inline std::vector<std::string> call(wire::Lane &lane, const std::string &op, const std::string &body, bool once = false) {
   std::vector<size_t> to(lane.servers());
   for (size_t i = 0; i < to.size(); ++i) to[i] = i;
   const std::vector<std::vector<iovec>> bodies(to.size(), {{const_cast<char *>(body.data()), body.size()}});
   std::vector<std::string> result;
-  for (const Buffer &reply : lane.call(op, to, bodies, once, std::nullopt)) result.emplace_back(reply.view());
+  for (const wire::Buffer &reply : lane.call(op, to, bodies, once, std::nullopt)) result.emplace_back(reply.view());
   return result;
 }
 
 inline std::vector<uint64_t> ordered_keys(size_t count) {
   std::vector<uint64_t> keys;
   for (size_t i = 0; i < count; ++i) keys.push_back(i * 0x9E3779B97F4A7C15ull + 1);
-  std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) { return bucket_of(a) < bucket_of(b); });
+  std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) { return base::bucket_of(a) < base::bucket_of(b); });
   return keys;
 }
 
@@ -45,16 +46,16 @@ struct Ones {  // a push
   std::vector<uint64_t> keys = ordered_keys(100);
   std::vector<float> gradients = std::vector<float>(400, 1), ones = std::vector<float>(100, 1);
   std::vector<uint16_t> slots = std::vector<uint16_t>(100, 0);
-  void push(Lane &lane) {
-    PushHead head{};
+  void push(wire::Lane &lane) {
+    wire::PushHead head{};
     head.dim = 4;
     head.scale = 1;
     lane.push(head, {keys, gradients.data(), ones.data(), ones.data(), slots.data()}, {});
   }
 };
 
-inline TableConfig table_config() {
-  TableConfig config;
+inline table::TableConfig table_config() {
+  table::TableConfig config;
   config.dim = 4;
   config.optimizer.name = "sgd";
   config.init_scale = 0;
