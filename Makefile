@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
+NATIVE := CMakeLists.txt pyproject.toml $(filter-out native/tests/%,$(wildcard native/*/*.h native/*/*.cpp native/*/*/*.h native/*/*/*.cpp))
 
 .PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
 

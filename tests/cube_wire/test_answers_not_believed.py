@@ -35,7 +35,7 @@ def test_a_right_answer_is_taken(connect: Connect) -> None:
     ("answer", "reason"),
     [
         (lambda request: request.reply(version=2), "an answer from version 2 instead of 1"),
-        (lambda request: request.reply(number=request.number + 1), "that was no answer to this request"),
+        (lambda request: request.reply(number=request.number + 1), "that was not an answer to this request"),
         (lambda request: request.reply(count=3), "an answer about 3 keys instead of 2"),
         (garbled, "a frame's payload is garbled"),
     ],

@@ -28,7 +28,7 @@ def refused(call, *args, **more) -> RequestError:
 @pytest.mark.parametrize(
     ("body", "reason", "message"),
     [
-        (b"", "malformed", "The body is no valid JSON: it ends where a value was expected, at byte 0"),
+        (b"", "malformed", "The body is not valid JSON: it ends where a value was expected, at byte 0"),
         (b'{"instances": [{"user": "a" "b"}]}', "malformed", "expected ',' or '}', got '\"' at byte 28"),
         (b'{"instances":\n [{"user": \xff}]}', "malformed", "not UTF-8 at byte 25 (line 2, column 12)"),
         (b'{"instances": [{"user": ' + b"[" * 100_000, "wrong_shape", "'user' holds a list within a list"),
@@ -153,8 +153,8 @@ def test_every_prefix_of_a_request_is_refused():
         ([Tensor("user", "INT64", [1, 2**62], b"")], "too_large", "more than 65536 values in a row"),
         ([Tensor("user", "INT64", [2], [1, 2]), Tensor("price", "INT64", [1], [1])], "wrong_shape", "has 1 rows, but"),
         ([Tensor("user", "INT64", [2], [1, 2], [0, 3])], "wrong_shape", "needs 3 values"),
-        ([Tensor("user", "INT64", [2], [1, 2], [0, 2, 1])], "wrong_shape", "no row of growing positions"),
-        ([Tensor("user", "INT64", [2], [1, 2], [1, 2])], "wrong_shape", "no row of growing positions"),
+        ([Tensor("user", "INT64", [2], [1, 2], [0, 2, 1])], "wrong_shape", "not a list of growing positions"),
+        ([Tensor("user", "INT64", [2], [1, 2], [1, 2])], "wrong_shape", "not a list of growing positions"),
     ],
 )
 def test_tensors(tensors, reason, message):

@@ -35,7 +35,7 @@ def tests_of(root: Path) -> str:
     """Every line of the tests that defines a test or names the file of some."""
     files = list((root / "tests").rglob("test_*.py"))
     lines = re.findall(r"^ *(?:async )?def (test_\w+)", "\n".join(map(Path.read_text, files)), flags=re.MULTILINE)
-    native = [path.stem for path in (root / "native" / "tests").glob("test_*.cpp")]
+    native = [path.stem for path in (root / "native" / "tests").rglob("test_*.cpp")]
     return "\n".join(["", *lines, *(path.stem for path in files), *native, ""])
 
 

@@ -18,7 +18,7 @@ from clickline.config.tables import Admission, Eviction, Table, Tables
 from clickline.data.embeddings import Embedding
 
 BUCKETS = 4096
-"""Keys fall into so many buckets, and buckets are dealt out to servers: native/hash.h."""
+"""Keys fall into so many buckets, and buckets are dealt out to servers: native/base/hash.h."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 Policy = tuple[int, float, int, float, float, float]
 
