@@ -18,7 +18,7 @@
 namespace clickline {
 
 struct Mistake {
-  const char *reason;   // one of those in serve/requests.py
+  const char *reason;   // one of REASONS in clickline/net/request_errors.py
   std::string message;
   std::string name;     // what was called a feature and is none; whoever knows all of them can suggest another
 };

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clickline.errors import VersionError as VersionError
     from clickline.launch.training_run import train_job as train_job
     from clickline.models.base import Model as Model
-    from clickline.serve.requests import RequestError as RequestError
+    from clickline.net.request_errors import RequestError as RequestError
 
     __version__: str
 
@@ -42,7 +42,7 @@ _EXPORTS = {
     "Client": "clickline.client.client",
     "AsyncClient": "clickline.client.async_client",
     "Prediction": "clickline.client.payloads",
-    "RequestError": "clickline.serve.requests",
+    "RequestError": "clickline.net.request_errors",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",
     "DataError": "clickline.errors",

@@ -11,8 +11,8 @@ from clickline import PeerError
 from clickline.client.http_requests import address_of
 from clickline.client.load.http_load import Load
 from clickline.client.load.load_test import measure
+from clickline.net.request_errors import refuse
 from clickline.serve.protocols.grpc_service import start_grpc
-from clickline.serve.requests import refuse
 from clickline.serve.serve_settings import Limits
 
 ROWS = [{"I1": number, "C1": "a"} for number in range(20)]

@@ -19,9 +19,9 @@ from tritonclient.utils import InferenceServerException
 
 from clickline import PeerError
 from clickline.client.payloads import infer_request
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import REASONS, refuse
 from clickline.serve.protocols.grpc_service import SERVICE, start_grpc
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import REASONS, refuse
 from clickline.serve.serve_settings import Limits
 
 TOKEN = b"a-token-of-the-tests"

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from request_bodies import schema_of
 
+from clickline.net.request_errors import refuse
 from clickline.serve.http.http_messages import error_response
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.feature_reader import sticky_key
 from clickline.serve.protocols import elasticctr_shapes, json_rows, open_inference
 from clickline.serve.protocols.open_inference import decode, encode, model_metadata
-from clickline.serve.requests import Answer, refuse
 
 P = np.array([[0.1], [0.75], [1e-7]], np.float32)
-ANSWER = Answer(P, 12, "ctr", "", ("click",))
-TWO = Answer(np.array([[0.1, 0.25], [0.5, 0.75]], np.float32), 3, "shop", "b", ("click", "buy"))
+ANSWER = PredictionResult(P, 12, "ctr", "", ("click",))
+TWO = PredictionResult(np.array([[0.1, 0.25], [0.5, 0.75]], np.float32), 3, "shop", "b", ("click", "buy"))
 INPUT = {"name": "user", "datatype": "INT64", "shape": [1], "data": [1]}
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from request_bodies import body_of, infer_body, schema_of
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.predictor.feature_reader import FeatureReader
 from clickline.serve.protocols.open_inference import Tensor, decode
-from clickline.serve.requests import RequestError
 
 SCHEMA = schema_of(
     slots=["user", {"name": "price", "bucket": "log"}],
@@ -99,7 +99,7 @@ def test_what_ends_the_reading_is_told_after_the_mistakes_before_it():
 def test_a_request_full_of_mistakes_is_not_read_to_its_end():
     error = refused(READER.from_json, body_of([{"price": "x"}] * 100)[:-2], most_rows=100)
     assert [message[:12] for _, message in error.mistakes] == [f"instances[{n}]" for n in range(10)]
-    assert str(error).startswith("10 mistakes, and the rest was not looked at: (1) ")
+    assert str(error).startswith("10 mistakes, and the rest was not checked: (1) ")
 
 
 def test_one_bad_row_refuses_all_of_them():

@@ -27,9 +27,9 @@ from request_bodies import (
 from clickline._native import feature_key
 from clickline.data.schema import INTEGERS
 from clickline.data.sources.arrow import parse_table
+from clickline.net.request_errors import RequestError
 from clickline.serve.predictor.feature_reader import FeatureReader
 from clickline.serve.protocols.open_inference import Tensor, decode
-from clickline.serve.requests import RequestError
 
 CRITEO = schema_of("criteo")
 

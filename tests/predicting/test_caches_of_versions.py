@@ -16,12 +16,13 @@ from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline import _native
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.request_cache import RequestCache
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
 
 BOTH = CacheSizes(rows=8 << 20, requests=1 << 20)
 HITS = ("clickline_row_cache_total", series("ctr", "hit"))
@@ -41,7 +42,7 @@ def served_from(cube: CubeServers, known: Known, **options: Any) -> Served:
     return found
 
 
-def ask_cached(predictor: Predictor, rows: list[dict[str, Any]]) -> Answer:
+def ask_cached(predictor: Predictor, rows: list[dict[str, Any]]) -> PredictionResult:
     """The way of a request over HTTP."""
     body = json.dumps({"instances": rows}).encode()
     chosen = predictor.choose()

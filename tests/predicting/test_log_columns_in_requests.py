@@ -11,10 +11,10 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.schema import Schema
+from clickline.net.request_errors import RequestError
 from clickline.publish.publisher import Settings, publish
 from clickline.publish.sample_rows import unread_columns
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import RequestError
 from clickline.train.session import train_job
 from clickline.versions.store import open_store
 

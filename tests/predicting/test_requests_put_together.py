@@ -10,9 +10,10 @@ from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, assert_close, question
 
 from clickline.errors import VersionError
+from clickline.net.request_errors import RequestError
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.predictor import Chosen, Predictor
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
 from clickline.serve.serve_settings import Limits
 
 
@@ -21,17 +22,17 @@ class Asking:
 
     def __init__(self, predictor: Predictor, known: Known, first: int, last: int, *, timeout: float = 60.0) -> None:
         self.rows = slice(first, last)
-        self._results: SimpleQueue[Answer | RequestError] = SimpleQueue()
+        self._results: SimpleQueue[PredictionResult | RequestError] = SimpleQueue()
         self.chosen: Chosen = predictor.choose()
         asked = question(self.chosen.loaded, known.rows[self.rows])
         predictor.submit(self.chosen, asked, done=self._results.put, timeout=timeout)
 
-    def result(self) -> Answer | RequestError:
+    def result(self) -> PredictionResult | RequestError:
         return self._results.get(timeout=60)
 
     def assert_answered(self, known: Known) -> None:
         result = self.result()
-        assert isinstance(result, Answer), result
+        assert isinstance(result, PredictionResult), result
         assert_close(result.probability, known.expected[result.version][self.rows])
 
     def failure(self) -> RequestError:
@@ -158,7 +159,7 @@ def test_a_batch_that_fails_is_tried_request_by_request(known: Known, served: Se
 def test_whoever_cannot_be_told_does_not_stop_the_others(
     known: Known, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(result: Answer | RequestError) -> None:
+    def broken(result: PredictionResult | RequestError) -> None:
         raise RuntimeError("nobody listens")
 
     with Predictor({"ctr": served}) as predictor:

@@ -16,10 +16,10 @@ from raw_rows import Recorded, ask, assert_close, question
 
 from clickline.data.schema import Schema
 from clickline.launch.local_cube import LocalCube
+from clickline.net.request_errors import RequestError
 from clickline.serve.predictor import row_sources
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import RequestError
 from clickline.serve.serve_settings import ServeConfig
 from clickline.versions.store import Store
 

@@ -12,11 +12,11 @@ import pytest
 from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import Served
 from clickline.serve.predictor.traffic_split import Shadow, Split, Variant
-from clickline.serve.requests import RequestError
 
 DRAWS = 10_000
 VARIANTS = [Variant("one", 7, "a"), Variant("two", 2, "b"), Variant("one", 1, "c")]

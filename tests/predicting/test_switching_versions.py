@@ -13,10 +13,11 @@ import pytest
 from known_versions import Known, eventually, seal
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
 from clickline.versions import donefile, file_copy
 from clickline.versions.store import Store, open_store
 
@@ -224,7 +225,7 @@ def test_what_is_counted_on_the_way(known: Known) -> None:
     assert ("clickline_keys_total", "") not in counts.counted  # the check of a version is no request
     with Predictor({"ctr": served}, counts=counts) as predictor:
         answer = ask(predictor, [{**row, "C1": "never seen before"} for row in known.rows[:4]])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PredictionResult)
     assert counts.counted["clickline_rows_total", ""] == 4
     assert counts.counted["clickline_keys_total", ""] > 50
     assert counts.counted["clickline_missing_keys_total", ""] >= 2  # one key, two tables

@@ -20,12 +20,14 @@ import numpy as np
 
 from clickline.config.features import Dense, Slot
 from clickline.data.schema import Schema
+from clickline.net.request_errors import refuse
 from clickline.serve.http.auth import Guard
 from clickline.serve.http.connection_table import Timing
 from clickline.serve.metrics.counters import Counts
+from clickline.serve.metrics.metric_sink import MetricSink
 from clickline.serve.metrics.request_series import series_of
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.predictor.feature_reader import FeatureReader
-from clickline.serve.requests import Answer, Counting, Question, refuse
 from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import Worker
 
@@ -62,13 +64,13 @@ class StubServed:
 class StubPredictor:
     """`hold` keeps answers back until `let_go`; `full` refuses everything; `missing` has no version yet."""
 
-    def __init__(self, *, counts: Counting | None = None, hold: bool = False, at_once: bool = False) -> None:
+    def __init__(self, *, counts: MetricSink | None = None, hold: bool = False, at_once: bool = False) -> None:
         self.models = {"ctr": StubServed()}
         self.names = ["ctr"]
         self.hold, self.at_once, self.full, self.missing, self.broken = hold, at_once, False, False, False
         self.asked: list[tuple[str | None, int | None, Any]] = []
         self._counts = counts
-        self._held: list[tuple[Done, Question]] = []
+        self._held: list[tuple[Done, PredictionInput]] = []
         self._arrived = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -88,7 +90,7 @@ class StubPredictor:
             loaded=served.current, model="ctr", tag="", served=served, shadow=None, series=series_of("ctr")
         )
 
-    def submit(self, chosen: Any, question: Question, *, done: Done, **_: Any) -> None:
+    def submit(self, chosen: Any, question: PredictionInput, *, done: Done, **_: Any) -> None:
         if self.full:
             raise refuse("overloaded", "256 requests are waiting, which is the limit", 0.3)
         if self.broken:
@@ -148,8 +150,8 @@ class StubPredictor:
                 done(_answer(question))
 
 
-def _answer(question: Question) -> Answer:
-    return Answer(np.full((len(question.batch), 1), PROBABILITY, np.float32), VERSION, "ctr", "", ("label",))
+def _answer(question: PredictionInput) -> PredictionResult:
+    return PredictionResult(np.full((len(question.batch), 1), PROBABILITY, np.float32), VERSION, "ctr", "", ("label",))
 
 
 @dataclass

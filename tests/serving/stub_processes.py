@@ -17,7 +17,7 @@ from serving_doubles import StubPredictor
 from clickline.launch.predictor_processes import serve, worker_main
 from clickline.processes.logs import set_up
 from clickline.serve.metrics.counters import Counts
-from clickline.serve.requests import Question
+from clickline.serve.prediction import PredictionInput
 from clickline.serve.serve_settings import ServeConfig
 
 
@@ -32,7 +32,7 @@ class SlowPredictor(StubPredictor):
     def _found(self) -> None:
         self.missing = False
 
-    def submit(self, chosen: Any, question: Question, *, done: Any, **_: Any) -> None:
+    def submit(self, chosen: Any, question: PredictionInput, *, done: Any, **_: Any) -> None:
         def late(answer: Any) -> None:
             time.sleep(0.02)
             done(answer)

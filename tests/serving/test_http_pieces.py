@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_http import chunked, get, post
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.http.http_messages import Request
 from clickline.serve.http.request_parser import Incoming
-from clickline.serve.requests import RequestError
 
 WHOLE = [
     get("/v2?query", "Accept: */*"),

@@ -11,10 +11,10 @@ import pytest
 from raw_http import Talk, get, post
 from serving_doubles import BODY, PROBABILITY, VERSION, Server, serving
 
+from clickline.net.request_errors import REASONS
 from clickline.serve.http.routes import ROUTES, Router
 from clickline.serve.metrics.counters import METRICS
 from clickline.serve.openapi.openapi import description
-from clickline.serve.requests import REASONS
 
 INFER = {"inputs": [{"name": "C1", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]}]}
 ELASTIC = {"instances": [{"slots": [{"slot_name": "C1", "feasigns": [5]}, {"slot_name": "C2", "feasigns": [6]}]}]}

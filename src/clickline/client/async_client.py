@@ -20,7 +20,7 @@ from clickline.client.http_requests import (
     read_json,
 )
 from clickline.client.payloads import Prediction, Row, read_plain, read_v2
-from clickline.serve.requests import RequestError
+from clickline.net.request_errors import RequestError
 
 
 class _Line:

@@ -35,7 +35,7 @@ from clickline.client.http_requests import (
 )
 from clickline.client.payloads import Prediction, Row, plain_body, read_plain, read_v2, rows_of, v2_body
 from clickline.errors import PeerError
-from clickline.serve.requests import RequestError
+from clickline.net.request_errors import RequestError
 
 MOST_KEPT = 64
 """Idle connections that are kept."""

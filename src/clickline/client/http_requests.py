@@ -19,7 +19,7 @@ import msgspec
 
 from clickline import __version__
 from clickline.errors import PeerError
-from clickline.serve.requests import RequestError
+from clickline.net.request_errors import RequestError
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of an answer: more is no answer of a predictor."""

@@ -19,7 +19,7 @@ import numpy as np
 from clickline.errors import PeerError
 
 if TYPE_CHECKING:
-    from clickline.serve.protocols.protos import open_inference_pb2 as messages
+    from clickline.net.protos import open_inference_pb2 as messages
 
 Row = Mapping[str, Any]
 _RAW = {"INT64": "<i8", "FP64": "<f8", "BOOL": "?"}
@@ -209,7 +209,7 @@ def read_v2(body: bytes, head: int | None = None) -> Prediction:
 
 def infer_request(rows: Sequence[Row], *, model: str, version: int | None = None) -> messages.ModelInferRequest:
     """The same for gRPC."""
-    from clickline.serve.protocols.protos import open_inference_pb2 as messages
+    from clickline.net.protos import open_inference_pb2 as messages
 
     request = messages.ModelInferRequest(model_name=model, model_version="" if version is None else str(version))
     for column in columns_of(rows):

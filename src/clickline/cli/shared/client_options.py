@@ -44,7 +44,7 @@ def connected(url: str, *, timeout: float) -> Client:
 def asked() -> Iterator[None]:
     """What the server refuses becomes an error that says by its exit code whose fault it is."""
     from clickline.errors import DataError, PeerError, VersionError
-    from clickline.serve.requests import RequestError
+    from clickline.net.request_errors import RequestError
 
     kinds = {400: DataError, 413: DataError, 404: VersionError}
     try:

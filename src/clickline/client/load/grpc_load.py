@@ -69,7 +69,7 @@ class GrpcLoad:
     def _work(self, number: int, ready: threading.Barrier, failed: list[str]) -> None:
         import grpc
 
-        from clickline.serve.protocols.protos import open_inference_pb2 as messages
+        from clickline.net.protos import open_inference_pb2 as messages
 
         with grpc.insecure_channel(self._address.authority, options=_OPTIONS) as channel:
             infer = channel.unary_unary(

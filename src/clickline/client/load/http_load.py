@@ -22,7 +22,7 @@ import numpy as np
 from clickline.client.http_requests import Address, LostConnection, Replies, Reply, check
 from clickline.client.payloads import Prediction
 from clickline.errors import PeerError
-from clickline.serve.requests import RequestError
+from clickline.net.request_errors import RequestError
 
 Told = Callable[[int, float], None]
 """Is told from time to time how many requests are done, and which share of the run is over."""

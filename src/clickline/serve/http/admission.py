@@ -10,7 +10,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Generic, TypeVar
 
-from clickline.serve.requests import refuse
+from clickline.net.request_errors import refuse
 
 Member = TypeVar("Member")
 _TRY_AGAIN = 1.0

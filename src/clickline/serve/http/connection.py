@@ -19,12 +19,12 @@ from contextlib import suppress
 from math import inf
 from typing import cast
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.connection_table import Front
 from clickline.serve.http.exchange import Exchange
 from clickline.serve.http.failure_log import log_failure
 from clickline.serve.http.http_messages import CONTINUE, Request, Response, error_response, render
 from clickline.serve.http.request_parser import Incoming
-from clickline.serve.requests import RequestError, refuse
 
 log = logging.getLogger("clickline.serve")
 AT_ONCE = 16

@@ -10,11 +10,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.admission import ByteBudget, EvictingPool, client_network
 from clickline.serve.http.busy_poll import Wakefulness
 from clickline.serve.http.exchange import Exchange, Found, Mailbox
 from clickline.serve.http.http_messages import Clock, Response
-from clickline.serve.requests import RequestError, refuse
 
 LOOK_EVERY = 0.2
 

@@ -14,13 +14,14 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Protocol
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.http.admission import ByteBudget
 from clickline.serve.http.http_messages import Request, Response
 from clickline.serve.metrics.request_series import NOBODY
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.protocols.protocol import Asked, Form
-from clickline.serve.requests import Answer, RequestError
 
-Found = Answer | RequestError
+Found = PredictionResult | RequestError
 
 
 class Answerable(Protocol):

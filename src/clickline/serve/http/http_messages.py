@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from clickline.serve.requests import RequestError, refuse
+from clickline.net.request_errors import RequestError, refuse
 
 JSON, TEXT, HTML = b"application/json", b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
 Headers = tuple[tuple[bytes, bytes], ...]

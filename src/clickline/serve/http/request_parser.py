@@ -15,8 +15,8 @@ from typing import Any, NoReturn, Protocol
 
 import httptools
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.http_messages import Request
-from clickline.serve.requests import RequestError, refuse
 
 _OFFER = (b"upgrade", b"connection", b"http2-settings", b"expect")
 _PUNCTUATION = 4

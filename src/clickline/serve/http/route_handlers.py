@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.access_log import AccessLog
 from clickline.serve.http.admission import ByteBudget
 from clickline.serve.http.auth import Guard, shows_token
@@ -24,10 +25,10 @@ from clickline.serve.http.failure_log import log_failure
 from clickline.serve.http.http_messages import HTML, Response, error_response, json_response
 from clickline.serve.http.routes import Place, Route, Router
 from clickline.serve.metrics import metrics_page
+from clickline.serve.metrics.metric_sink import MetricSink
 from clickline.serve.openapi import openapi, openapi_page
 from clickline.serve.protocols.open_inference import model_metadata, server_metadata
 from clickline.serve.protocols.protocol import FORMS, Form
-from clickline.serve.requests import Counting, RequestError, refuse
 
 if TYPE_CHECKING:
     from clickline.serve.predictor.predictor import Predictor
@@ -48,7 +49,7 @@ class Service:
         self,
         predictor: Predictor,
         *,
-        counts: Counting,
+        counts: MetricSink,
         guard: Guard,
         directory: Path,
         most_rows: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from clickline.serve.requests import refuse
+from clickline.net.request_errors import refuse
 
 _REMEMBERED = 1024
 _LONGEST_NUMBER = 19

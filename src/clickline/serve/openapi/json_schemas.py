@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clickline.serve.requests import REASONS
+from clickline.net.request_errors import REASONS
 
 Json = dict[str, Any]
 DATATYPES = [

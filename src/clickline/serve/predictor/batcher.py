@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 
 from clickline.data.batch import join
 from clickline.errors import ClicklineError
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.failure_log import log_failure
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.queued_request import Item, move
 from clickline.serve.predictor.row_sources import VersionGoneError
-from clickline.serve.requests import Answer, Counting, NoCounts, RequestError, refuse
 from clickline.serve.serve_settings import Limits
 
 _log = logging.getLogger(__name__)
@@ -38,10 +40,10 @@ class Batcher:
     """A queue and its threads."""
 
     def __init__(
-        self, limits: Limits, *, threads: int = 1, counts: Counting | None = None, name: str = "batches"
+        self, limits: Limits, *, threads: int = 1, counts: MetricSink | None = None, name: str = "batches"
     ) -> None:
         self._limits = limits
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._queue: SimpleQueue[Item | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -221,7 +223,7 @@ class Batcher:
         first = 0
         for item in group:
             last = first + len(item)
-            answer = Answer(
+            answer = PredictionResult(
                 probability[first:last], loaded.version, item.served.name, item.series.variant, loaded.labels
             )
             if item.cache_key is not None and loaded.requests is not None:  # that of the version that computed it
@@ -262,7 +264,7 @@ class Batcher:
         with self._lock:
             self._waiting -= len(group)
 
-    def _finish(self, item: Item, result: Answer | RequestError) -> None:
+    def _finish(self, item: Item, result: PredictionResult | RequestError) -> None:
         if item.told:
             return
         item.told = True

@@ -17,9 +17,10 @@ import numpy as np
 from clickline._native import Refused, Tensors, json_member
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
+from clickline.net.request_errors import RequestError, refuse
+from clickline.serve.prediction import PredictionInput
 from clickline.serve.protocols.elasticctr_shapes import decode_general
 from clickline.serve.protocols.open_inference import Tensor, refusal_of
-from clickline.serve.requests import Question, RequestError, refuse
 
 if TYPE_CHECKING:
     from clickline._native import Asked
@@ -40,14 +41,14 @@ class FeatureReader:
         known = dict.fromkeys([*schema.columns, *_UNUSED.get(schema.format, ()), *unread])
         self._parser = replace(schema, format="parquet").parser(columns=known, labelled=False)
 
-    def from_json(self, body: bytes, *, most_rows: int) -> Question:
+    def from_json(self, body: bytes, *, most_rows: int) -> PredictionInput:
         """`{"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"]}]}`."""
         try:
             return _question(self._parser.parse_json(body, most_rows))
         except Refused as error:
             raise self._refusal(error) from None
 
-    def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> Question:
+    def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> PredictionInput:
         """Inputs of the Open Inference Protocol, one per column; all have the same number of rows."""
         try:
             inputs = tensors if isinstance(tensors, Tensors) else Tensors(tensors)
@@ -55,14 +56,14 @@ class FeatureReader:
         except Refused as error:
             raise self._refusal(error) from None
 
-    def from_slots(self, body: bytes, *, most_rows: int) -> Question:
+    def from_slots(self, body: bytes, *, most_rows: int) -> PredictionInput:
         """ElasticCTR's `{"instances": [{"slots": [{"slot_name": "101", "feasigns": [5]}]}]}`."""
         try:
             return _question(self._parser.parse_feasigns(body, most_rows))
         except Refused as error:
             raise refuse(*error.args[:2]) from None  # in the very words of the older server, where it has some
 
-    def from_general(self, body: bytes, *, most_rows: int) -> Question:
+    def from_general(self, body: bytes, *, most_rows: int) -> PredictionInput:
         """GeneralModelService's `{"tensor": [{"name": "C1", "int64_data": [5], "shape": [1, 1]}]}`."""
         return self.from_tensors(decode_general(body, known=self.columns), most_rows=most_rows)
 
@@ -70,10 +71,10 @@ class FeatureReader:
         return refusal_of(error, features=self.columns)
 
 
-def _question(asked: Asked) -> Question:
+def _question(asked: Asked) -> PredictionInput:
     rows, dense, keys, offsets, missing = asked
     labels = np.zeros((rows, 1), np.float32)  # nobody knows them yet
-    return Question(Batch(labels, dense, keys, offsets), missing)
+    return PredictionInput(Batch(labels, dense, keys, offsets), missing)
 
 
 def sticky_key(body: bytes) -> str | None:

@@ -20,11 +20,11 @@ from clickline.cube.cube_client import Cube
 from clickline.data.batch import Batch
 from clickline.errors import VersionError
 from clickline.serve.metrics.counters import series
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.predictor.feature_reader import FeatureReader
 from clickline.serve.predictor.input_builder import Fed, Feeder, RowSource
 from clickline.serve.predictor.request_cache import RequestCache
 from clickline.serve.predictor.row_sources import CubeRows, Failure, LocalRows
-from clickline.serve.requests import Counting, NoCounts
 from clickline.versions.chain import Chain, opened, opened_without_rows
 from clickline.versions.donefile import Donefile
 from clickline.versions.golden_sample import Sample
@@ -94,7 +94,7 @@ class Loaded:
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
         tally: ReadTally | None = None,
     ) -> None:
         """`model`: its name in the metrics."""
@@ -112,7 +112,7 @@ class Loaded:
         self.files: Mapping[str, _native.Dictionary] = chain.files
         """Row files by SHA-256."""
         self._source, self._threads = source, threads
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._tally = ReadTally() if tally is None else tally
         self._rows_series, self._network_series = series("rows", model), series("network", model)
         self._network = Network(chain.network(), name=f"network of version {self.version}", threads=threads)
@@ -134,7 +134,7 @@ class Loaded:
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
         tally: ReadTally | None = None,
     ) -> Self:
         """With rows from the store's own files, checked. `known` are files of versions that are loaded already."""
@@ -160,7 +160,7 @@ class Loaded:
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
         tally: ReadTally | None = None,
     ) -> Self:
         """With rows from a cube that has this version, checked; network and sample come from the store."""

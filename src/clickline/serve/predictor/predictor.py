@@ -20,8 +20,11 @@ from typing import Any, Self
 from clickline.config.loading.suggestions import suggestion
 from clickline.cube.cube_client import Cube
 from clickline.errors import JobError
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.metrics.counters import series
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.metrics.request_series import RequestSeries, series_of
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.predictor.batcher import Batcher
 from clickline.serve.predictor.model_version import CacheSizes, Loaded
 from clickline.serve.predictor.queued_request import Again, Done, Item
@@ -29,7 +32,6 @@ from clickline.serve.predictor.request_cache import CacheKey
 from clickline.serve.predictor.served_model import Served
 from clickline.serve.predictor.shadow_comparison import ShadowComparison
 from clickline.serve.predictor.traffic_split import Shadow, Split
-from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 from clickline.serve.serve_settings import CubeSource, Limits, ServeConfig
 from clickline.versions.store import open_store
 from clickline.versions.version_cache import VersionCache
@@ -69,14 +71,14 @@ class Predictor:
         default: str = "",
         limits: Limits | None = None,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
     ) -> None:
         """Begins to look for versions; see `ready`. `default` is the model or split of requests that name none."""
         self.models = dict(models)
         self.limits = Limits() if limits is None else limits
         self._splits, self._shadows = dict(splits or {}), dict(shadows or {})
         self._default = default or (next(iter(self.models)) if len(self.names) == 1 else "")
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._batcher = Batcher(self.limits, threads=threads, counts=self._counts)
         self._shadow_batcher = Batcher(_SHADOWS, name="shadows") if self._shadows else None
         for served in self.models.values():
@@ -84,7 +86,7 @@ class Predictor:
 
     @classmethod
     def of(
-        cls, config: ServeConfig, *, token: bytes = b"", counts: Counting | None = None, on_loop: bool = False
+        cls, config: ServeConfig, *, token: bytes = b"", counts: MetricSink | None = None, on_loop: bool = False
     ) -> Self:
         """As configured. The token is for cubes. `on_loop`: somebody will `attach` a loop, if it is to compute."""
         models = {}
@@ -143,7 +145,7 @@ class Predictor:
     def submit(
         self,
         chosen: Chosen,
-        question: Question,
+        question: PredictionInput,
         *,
         done: Done,
         timeout: float | None = None,
@@ -177,7 +179,7 @@ class Predictor:
         if question.missing:
             self._counts.count("clickline_missing_values_total", question.missing)
 
-    def cached(self, chosen: Chosen, key: CacheKey) -> tuple[Answer, int] | None:
+    def cached(self, chosen: Chosen, key: CacheKey) -> tuple[PredictionResult, int] | None:
         """What the chosen version answered to the same request before, and how many values that lacked."""
         cache = chosen.loaded.requests
         if cache is None:
@@ -189,13 +191,15 @@ class Predictor:
         if found is None:
             return None
         loaded = chosen.loaded
-        return Answer(found.probability, loaded.version, chosen.model, chosen.tag, loaded.labels), found.missing
+        return PredictionResult(
+            found.probability, loaded.version, chosen.model, chosen.tag, loaded.labels
+        ), found.missing
 
     def ask(
-        self, chosen: Chosen, question: Question, timeout: float | None = None, *, again: Again | None = None
-    ) -> Answer:
+        self, chosen: Chosen, question: PredictionInput, timeout: float | None = None, *, again: Again | None = None
+    ) -> PredictionResult:
         """Wait for the answer. Raises RequestError."""
-        box: SimpleQueue[Answer | RequestError] = SimpleQueue()
+        box: SimpleQueue[PredictionResult | RequestError] = SimpleQueue()
         seconds = self.limits.timeout if timeout is None else timeout
         self.submit(chosen, question, done=box.put, timeout=seconds, again=again)
         try:
@@ -244,7 +248,12 @@ class Predictor:
         self.close()
 
     def _then_shadow(
-        self, chosen: Chosen, question: Question, done: Done, again: Again | None, result: Answer | RequestError
+        self,
+        chosen: Chosen,
+        question: PredictionInput,
+        done: Done,
+        again: Again | None,
+        result: PredictionResult | RequestError,
     ) -> None:
         """The answer first; what the shadow makes of it is only compared with it, and counted."""
         done(result)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.metrics.request_series import RequestSeries
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.predictor.feature_reader import FeatureReader
 from clickline.serve.predictor.model_version import Loaded
 from clickline.serve.predictor.request_cache import CacheKey
 from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, Question, RequestError, refuse
 
-Done = Callable[[Answer | RequestError], None]
-Again = Callable[[FeatureReader], Question]
+Done = Callable[[PredictionResult | RequestError], None]
+Again = Callable[[FeatureReader], PredictionInput]
 """Reads the same request once more, by the features of another version."""
 _MOVES = 2
 """How often a request may be given another version, because the cube has dropped the one before."""
@@ -24,7 +25,7 @@ class Item:
     """A request on its way."""
 
     loaded: Loaded
-    question: Question
+    question: PredictionInput
     done: Done
     served: Served
     series: RequestSeries

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from clickline import _native
 from clickline.cube.cube_client import MISSING, OK, UNKNOWN, Cube, Found
 from clickline.errors import PeerError
+from clickline.net.request_errors import refuse
 from clickline.serve.metrics.counters import series
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.predictor.input_builder import Floats, RowSource
-from clickline.serve.requests import Counting, NoCounts, refuse
 from clickline.versions.manifest import DTYPES, TableFacts
 
 Failure = Literal["error", "zeros"]
@@ -63,13 +64,13 @@ class CubeRows:
         *,
         tables: Mapping[str, TableFacts],
         failure: Failure = "error",
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
         model: str = "",
         cache: int = 0,
     ) -> None:
         """`cache`: bytes for rows that were read before; 0: none. `model`: its name in the metrics."""
         self._cube, self._version, self._tables, self._failure = cube, version, tables, failure
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._asked: int | None = version
         if os.environ.get(UNPINNED) == "1":
             self._asked = None

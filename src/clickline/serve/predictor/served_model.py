@@ -22,9 +22,10 @@ import numpy as np
 
 from clickline.cube.cube_client import ALL_FAILED, Cube
 from clickline.errors import ClicklineError, PeerError, VersionError
+from clickline.net.request_errors import refuse
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, Loaded, ReadTally
 from clickline.serve.predictor.row_sources import Failure, VersionGoneError
-from clickline.serve.requests import Counting, NoCounts, refuse
 from clickline.versions import donefile
 from clickline.versions.donefile import DONEFILE, Donefile
 from clickline.versions.manifest import read_manifest
@@ -72,14 +73,14 @@ class Served:
         keep: int = 2,
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
     ) -> None:
         """`cache` is where copies of files are kept, for a store that is not on this machine; `caches` are those of
         rows and requests, of each version."""
         self.name, self.store, self._cache = name, store, cache
         self._cube, self._failure = cube, failure
         self._interval, self._keep, self._threads = interval, keep, threads
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._tally, self._caches = ReadTally(), caches
         self._waiting = False
         """Whether it was said that there is no version yet."""

@@ -7,8 +7,10 @@ from time import perf_counter
 
 import numpy as np
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
-from clickline.serve.requests import Answer, Counting, RequestError
+from clickline.serve.metrics.metric_sink import MetricSink
+from clickline.serve.prediction import PredictionResult
 
 _labelled = cache(series)
 
@@ -18,21 +20,21 @@ class ShadowComparison:
 
     __slots__ = ("_answer", "_began", "_counts", "_model", "_shadow")
 
-    def __init__(self, model: str, shadow: str, answer: Answer | RequestError, counts: Counting) -> None:
+    def __init__(self, model: str, shadow: str, answer: PredictionResult | RequestError, counts: MetricSink) -> None:
         self._model, self._shadow, self._answer, self._counts = model, shadow, answer, counts
         self._began = perf_counter()
 
-    def done(self, result: Answer | RequestError) -> None:
-        reason = "answered" if isinstance(result, Answer) else result.reason
+    def done(self, result: PredictionResult | RequestError) -> None:
+        reason = "answered" if isinstance(result, PredictionResult) else result.reason
         self._counts.count("clickline_shadow_total", 1.0, _labelled(self._model, self._shadow, reason))
-        if not isinstance(result, Answer):
+        if not isinstance(result, PredictionResult):
             return
         self._counts.observe(
             "clickline_shadow_seconds", perf_counter() - self._began, _labelled(self._model, self._shadow)
         )
         answer = self._answer
         # Models with other labels predict something else: there is nothing to compare.
-        if not isinstance(answer, Answer) or answer.labels != result.labels:
+        if not isinstance(answer, PredictionResult) or answer.labels != result.labels:
             return
         differences = np.abs(result.probability - answer.probability)
         for column, label in enumerate(answer.labels):

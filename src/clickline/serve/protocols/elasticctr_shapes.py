@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 
 from clickline._native import json_floats, json_member
+from clickline.net.request_errors import RequestError, refuse
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.protocols.open_inference import OUTPUT, Tensor
-from clickline.serve.requests import Answer, RequestError, refuse
 
 _DATATYPES = {0: "INT64", 1: "FP32", 2: "INT32", 3: "FP64", 4: "INT16", 5: "FP16", 7: "UINT8", 8: "INT8", 9: "BOOL"}
 _TEXT = 20
@@ -67,7 +68,7 @@ def log_id_of(body: bytes) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
 
 
-def encode_general(answer: Answer, *, log_id: int = 0) -> bytes:
+def encode_general(answer: PredictionResult, *, log_id: int = 0) -> bytes:
     tensor = {
         "float_data": msgspec.Raw(json_floats(np.ascontiguousarray(answer.probability))),
         "shape": answer.probability.shape,
@@ -85,7 +86,7 @@ def encode_general_error(error: RequestError, *, log_id: int = 0) -> bytes:
     return msgspec.json.encode(body)
 
 
-def encode_elastic(answer: Answer) -> bytes:
+def encode_elastic(answer: PredictionResult) -> bytes:
     """The first label is the click that prob1 is about."""
     clicks = answer.probability[:, 0].tolist()
     predictions = [{"prob0": 1.0 - click, "prob1": click} for click in clicks]

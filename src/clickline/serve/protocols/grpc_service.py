@@ -23,14 +23,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 
 from clickline.errors import PeerError
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.auth import shows_token
 from clickline.serve.http.connection_table import Timing
 from clickline.serve.http.failure_log import log_failure
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.metrics.request_series import NOBODY, RequestSeries
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.protocols.grpc_tensors import answer_of, metadata_of, tensors_of
 from clickline.serve.protocols.open_inference import model_metadata, server_metadata
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 
 if TYPE_CHECKING:
     from clickline.serve.predictor.feature_reader import FeatureReader
@@ -77,7 +79,7 @@ def start_grpc(
     token: bytes | None = None,
     limits: Limits,
     timing: Timing | None = None,
-    counts: Counting | None = None,
+    counts: MetricSink | None = None,
     on_authenticated: Callable[[str], None] = lambda _: None,
 ) -> GrpcServer:
     """Serve on a unix socket (a path) or HOST:PORT. With a token, every call but those of health must show it.
@@ -85,7 +87,7 @@ def start_grpc(
     `on_authenticated` is told the peer of every call that has; any thread.
     """
     timing = timing or Timing()
-    service = _Service(predictor, token, limits, counts or NoCounts(), on_authenticated)
+    service = _Service(predictor, token, limits, counts or NoMetrics(), on_authenticated)
     options = [
         ("grpc.max_receive_message_length", limits.body),
         ("grpc.max_send_message_length", -1),  # answers are smaller than what was asked
@@ -124,7 +126,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         predictor: Predictor,
         token: bytes | None,
         limits: Limits,
-        counts: Counting,
+        counts: MetricSink,
         on_authenticated: Callable[[str], None],
     ) -> None:
         self._predictor, self._limits, self._counts = predictor, limits, counts
@@ -258,10 +260,10 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._counts.observe("clickline_seconds", time.perf_counter() - began, label=series.total)
         return answer_of(answer, request)
 
-    def _infer(self, chosen: Chosen, request: Any, context: grpc.ServicerContext, began: float) -> Answer:
+    def _infer(self, chosen: Chosen, request: Any, context: grpc.ServicerContext, began: float) -> PredictionResult:
         tensors = tensors_of(request)
 
-        def read(reader: FeatureReader) -> Question:
+        def read(reader: FeatureReader) -> PredictionInput:
             return reader.from_tensors(tensors, most_rows=self._limits.rows)
 
         question = read(chosen.loaded.reader)

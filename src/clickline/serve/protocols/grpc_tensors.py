@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import refuse
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.protocols.open_inference import OUTPUT, Tensor
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import Answer, refuse
 
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"),
@@ -75,7 +76,7 @@ def _raw(tensor: Any) -> memoryview:
     return memoryview(narrow.tobytes())
 
 
-def answer_of(answer: Answer, request: Any) -> Any:
+def answer_of(answer: PredictionResult, request: Any) -> Any:
     """The ModelInferResponse: raw if values were sent so, else typed."""
     probability = np.ascontiguousarray(answer.probability, "<f4")
     said = messages.ModelInferResponse(model_name=answer.model, model_version=str(answer.version), id=request.id)

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from clickline._native import json_floats
-from clickline.serve.requests import Answer
+from clickline.serve.prediction import PredictionResult
 
 
-def encode(answer: Answer, *, missing: int = 0) -> bytes:
+def encode(answer: PredictionResult, *, missing: int = 0) -> bytes:
     """One probability for each instance; one for each label, by its name, where the model has several."""
     body: dict[str, Any] = {"predictions": _predictions(answer), "version": answer.version, "model": answer.model}
     if answer.tag:
@@ -23,7 +23,7 @@ def encode(answer: Answer, *, missing: int = 0) -> bytes:
     return msgspec.json.encode(body)
 
 
-def _predictions(answer: Answer) -> Any:
+def _predictions(answer: PredictionResult) -> Any:
     if len(answer.labels) == 1:
         return msgspec.Raw(json_floats(np.ascontiguousarray(answer.probability)))
     return [dict(zip(answer.labels, row, strict=True)) for row in answer.probability.tolist()]

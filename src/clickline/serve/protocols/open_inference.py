@@ -17,7 +17,8 @@ import numpy as np
 from clickline import __version__
 from clickline._native import Refused, Tensors, json_floats, read_infer_request
 from clickline.config.loading.suggestions import suggestion
-from clickline.serve.requests import Answer, RequestError, refuse, refuse_all
+from clickline.net.request_errors import RequestError, refuse, refuse_all
+from clickline.serve.prediction import PredictionResult
 
 if TYPE_CHECKING:
     from clickline.data.schema import Schema
@@ -83,7 +84,7 @@ def decode(body: bytes, header_length: int | None) -> V2Request:
     return V2Request(inputs, _decoded(_text, id_, "id", ""), asked, given, binary)
 
 
-def encode(answer: Answer, request: V2Request) -> tuple[bytes, int | None]:
+def encode(answer: PredictionResult, request: V2Request) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON if binary data follow."""
     output: dict[str, Any] = {"name": OUTPUT, "datatype": "FP32", "shape": answer.probability.shape}
     raw = b""

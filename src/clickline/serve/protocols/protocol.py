@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.http.http_messages import Request, Response, error_response, retry_headers
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.predictor.feature_reader import FeatureReader, sticky_key
 from clickline.serve.protocols import elasticctr_shapes, json_rows, open_inference
-from clickline.serve.requests import Answer, Question, RequestError, refuse
 
 _BINARY = b"application/octet-stream"
 _HEADER_LENGTH = b"Inference-Header-Content-Length"
@@ -36,8 +37,8 @@ class Form(Protocol):
     def key(self, asked: Asked) -> str | int | None:
         """What decides among the variants of a sticky split; only asked for where there is one."""
 
-    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question: ...
-    def answer(self, answer: Answer, asked: Asked) -> Response: ...
+    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> PredictionInput: ...
+    def answer(self, answer: PredictionResult, asked: Asked) -> Response: ...
     def failure(self, error: RequestError, asked: Asked | None) -> Response: ...
 
 
@@ -52,10 +53,10 @@ class Plain:
     def key(self, asked: Asked) -> str | int | None:
         return sticky_key(asked.body)
 
-    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
+    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> PredictionInput:
         return reader.from_json(asked.body, most_rows=most_rows)
 
-    def answer(self, answer: Answer, asked: Asked) -> Response:
+    def answer(self, answer: PredictionResult, asked: Asked) -> Response:
         return Response(200, json_rows.encode(answer, missing=asked.missing))
 
     def failure(self, error: RequestError, asked: Asked | None) -> Response:
@@ -75,10 +76,10 @@ class OpenInference:
         key = asked.content.parameters.get("key")
         return key if isinstance(key, str | int) else None
 
-    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
+    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> PredictionInput:
         return reader.from_tensors(asked.content.inputs, most_rows=most_rows)
 
-    def answer(self, answer: Answer, asked: Asked) -> Response:
+    def answer(self, answer: PredictionResult, asked: Asked) -> Response:
         body, length = open_inference.encode(answer, asked.content)
         if length is None:
             return Response(200, body)
@@ -99,10 +100,10 @@ class Elastic:
     def key(self, asked: Asked) -> str | int | None:
         return None
 
-    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
+    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> PredictionInput:
         return reader.from_slots(asked.body, most_rows=most_rows)
 
-    def answer(self, answer: Answer, asked: Asked) -> Response:
+    def answer(self, answer: PredictionResult, asked: Asked) -> Response:
         return Response(200, elasticctr_shapes.encode_elastic(answer))
 
     def failure(self, error: RequestError, asked: Asked | None) -> Response:
@@ -120,10 +121,10 @@ class General:
     def key(self, asked: Asked) -> str | int | None:
         return None
 
-    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> Question:
+    def question(self, asked: Asked, reader: FeatureReader, *, most_rows: int) -> PredictionInput:
         return reader.from_general(asked.body, most_rows=most_rows)
 
-    def answer(self, answer: Answer, asked: Asked) -> Response:
+    def answer(self, answer: PredictionResult, asked: Asked) -> Response:
         return Response(200, elasticctr_shapes.encode_general(answer, log_id=asked.content))
 
     def failure(self, error: RequestError, asked: Asked | None) -> Response:
