@@ -13,8 +13,7 @@ import numpy as np
 from clickline.data.batch import Batch
 from clickline.net.request_errors import refuse
 from clickline.serve.metrics.request_series import series_of
-from clickline.serve.prediction import PredictionInput, PredictionResult
-from clickline.serve.protocols.open_inference import Tensor
+from clickline.serve.prediction import PredictionInput, PredictionResult, Tensor
 
 LAYOUTS = {
     "BOOL": "?",
@@ -76,9 +75,9 @@ class AskedDouble:
         self.keys.append(key)
         schema = SimpleNamespace(format="criteo", labels=("label",), slots=(_named("C1"),), dense=(_named("I1"),))
         loaded = SimpleNamespace(reader=self.reader, version=self.version, schema=schema)
-        served = SimpleNamespace(status=lambda: {"versions": [6, 7]})
+        served = SimpleNamespace(versions=[6, 7])
         tag = "b" if key is not None else ""
-        return SimpleNamespace(loaded=loaded, model="ctr", tag=tag, served=served, series=series_of("ctr", tag))
+        return SimpleNamespace(model_version=loaded, model="ctr", tag=tag, served=served, series=series_of("ctr", tag))
 
     def ask(
         self, chosen: Any, question: PredictionInput, timeout: float | None = None, *, again: Any = None

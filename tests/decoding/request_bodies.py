@@ -14,8 +14,7 @@ from clickline._native import Parsed
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
-from clickline.serve.prediction import PredictionInput
-from clickline.serve.protocols.open_inference import Tensor
+from clickline.serve.prediction import PredictionInput, Tensor
 
 Row = dict[str, Any]
 

@@ -16,7 +16,7 @@ from serving_doubles import StubPredictor
 
 from clickline.launch.predictor_processes import serve, worker_main
 from clickline.processes.logs import set_up
-from clickline.serve.metrics.counters import Counts
+from clickline.serve.metrics.counters import Counters
 from clickline.serve.prediction import PredictionInput
 from clickline.serve.serve_settings import ServeConfig
 
@@ -24,7 +24,7 @@ from clickline.serve.serve_settings import ServeConfig
 class SlowPredictor(StubPredictor):
     """Takes twenty milliseconds for whatever waits, and a moment until it has a version."""
 
-    def __init__(self, *, counts: Counts) -> None:
+    def __init__(self, *, counts: Counters) -> None:
         super().__init__(counts=counts)
         self.missing = True
         threading.Timer(0.3, self._found).start()
@@ -40,7 +40,7 @@ class SlowPredictor(StubPredictor):
         super().submit(chosen, question, done=late)
 
 
-def make(_config: ServeConfig, _token: bytes | None, counts: Counts) -> Any:
+def make(_config: ServeConfig, _token: bytes | None, counts: Counters) -> Any:
     return SlowPredictor(counts=counts)
 
 

@@ -107,7 +107,7 @@ class ShadowRule(Section):
     """Share of the requests that it is given."""
 
 
-class Limits(Section):
+class ServeLimits(Section):
     """What a worker takes on at most."""
 
     rows: Annotated[int, Field(ge=1, le=1 << 20)] = 4096
@@ -160,7 +160,7 @@ class ServeConfig(CrossChecked):
     """Another model that is asked as well, by the model whose requests are copied."""
     default: str = ""
     """The model or split of requests that name none; the only one, if there is just one."""
-    limits: Limits = Limits()
+    limits: ServeLimits = ServeLimits()
     """What one worker takes on at most; what is beyond that is refused at once."""
     tls: Tls | None = None
     """TLS on the same port, for HTTP and gRPC; without it none."""

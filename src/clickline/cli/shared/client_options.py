@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from clickline.client.client import Client
+    from clickline.net.predictor_documents import ModelMetadata
 
 DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = f"The predictor's address; if not given, that of the suite in --state, else {DEFAULT_URL}."
@@ -53,7 +54,7 @@ def asked() -> Iterator[None]:
         raise kinds.get(error.status, PeerError)(f"{error} ({error.reason})") from None
 
 
-def described(client: Client, model: str | None) -> dict[str, Any]:
+def described(client: Client, model: str | None) -> ModelMetadata:
     """What a model says of itself, the default one if none is named."""
     from clickline.client.http_requests import default_model
 

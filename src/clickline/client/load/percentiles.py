@@ -1,4 +1,4 @@
-"""How long requests took, in few numbers and in a picture of text."""
+"""Latencies in few numbers, and as a histogram of text."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-class Counts:
+class Counters:
     """The counters of this worker. Any thread may call it."""
 
     def __init__(self, path: Path) -> None:
@@ -211,7 +211,7 @@ def values_of(label: str) -> list[str]:
     return label.split(_BETWEEN)
 
 
-def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
+def sum_of_workers(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
     """The numbers of all files by metric and label. A file that is not whole yet counts for nothing."""
     found: dict[str, dict[str, list[float]]] = {}
     for path in paths:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 
-from clickline.serve.metrics.counters import METRICS, Metric, added_up, metric_of, values_of
+from clickline.serve.metrics.counters import METRICS, Metric, metric_of, sum_of_workers, values_of
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 AGE = "clickline_data_age_seconds"
@@ -20,7 +20,7 @@ AGE = "clickline_data_age_seconds"
 
 def page(directory: Path, *, times: Mapping[str, float]) -> bytes:
     """The text. `times` is when the newest data behind each model's version is from, in seconds since 1970."""
-    found = added_up(sorted(directory.glob("*.counts")))
+    found = sum_of_workers(sorted(directory.glob("*.counts")))
     now = time.time()
     found[AGE] = {model: [max(0.0, now - moment)] for model, moment in times.items()}
     lines: list[str] = []

@@ -1,14 +1,13 @@
-"""Where a predictor's rows come from: dictionaries on this machine, or a cube. Both speak for one version only.
+"""Sources of embedding rows: dictionaries on this machine, or a cube. Each source reads one version only.
 
-A cube is read by version number, so an answer is of that version or there is none. What cannot be read is a matter of
-policy: "error" fails the request, "zeros" goes on with zeros and counts them. Whether a version is what its manifest
-says is checked without zeros, whatever the policy (`strictly`).
+A cube is always read by version number, so all rows of a request are of that version or there is no answer. Rows that
+cannot be read are a matter of policy: "error" fails the request, "zeros" goes on with zeros and counts them. The check
+of a version against its golden sample never accepts zeros (`strictly`).
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from typing import Literal
 
@@ -25,19 +24,19 @@ from clickline.serve.predictor.input_builder import Floats, RowSource
 from clickline.versions.manifest import DTYPES, TableFacts
 
 Failure = Literal["error", "zeros"]
-UNPINNED = "CLICKLINE_UNPINNED"
-"""Environment variable: 1 reads a cube without naming the version. For tests that show what then goes wrong."""
+_NO_SUCH_VERSION = "no-such-version: "
+"""The code at the start of an error of the cube's wire protocol."""
 _FP32 = DTYPES["fp32"]
 _RETRY = 0.2
 _log = logging.getLogger(__name__)
 
 
 class VersionGoneError(Exception):
-    """The version that a request was given is on no replica any more; another has to answer it, from the start."""
+    """Raised when no replica has the version of a request any more; the request has to be computed with another one."""
 
 
 class LocalRows:
-    """Rows of dictionaries that are mapped into this process. They are let go with the last who holds this."""
+    """Rows of dictionaries that are mapped into this process, and released with the last reference to this."""
 
     def __init__(self, layers: Mapping[str, list[_native.Dictionary]]) -> None:
         self._tables = {
@@ -71,11 +70,6 @@ class CubeRows:
         """`cache`: bytes for rows that were read before; 0: none. `model`: its name in the metrics."""
         self._cube, self._version, self._tables, self._failure = cube, version, tables, failure
         self._counts: MetricSink = NoMetrics() if counts is None else counts
-        self._asked: int | None = version
-        if os.environ.get(UNPINNED) == "1":
-            self._asked = None
-            _log.warning("%s is set: rows are read without a version, so answers may mix two of them", UNPINNED)
-            cache = 0
         self._caches = _row_caches(cache, tables) if cache else {}
         self._hits, self._misses = series(model, "hit"), series(model, "miss")
 
@@ -87,7 +81,8 @@ class CubeRows:
         return rows, int(np.count_nonzero(missing))
 
     def _cached(self, cache: _native.RowCache, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, int]:
-        """The cache belongs to this object, which is of one version: what it holds is what the cube would say."""
+        """Rows from the cache or the cube. The cache belongs to this object and so to one version: it cannot be
+        stale."""
         rows = np.empty((len(keys), self._tables[table].dim), np.float32)
         missing = np.empty(len(keys), np.uint8)
         unknown = cache.lookup(keys, rows, missing)
@@ -95,24 +90,24 @@ class CubeRows:
             self._counts.count("clickline_row_cache_total", len(keys) - len(unknown), self._hits)
         if len(unknown):
             self._counts.count("clickline_row_cache_total", len(unknown), self._misses)
-            asked = keys[unknown]
-            rows[unknown], missing[unknown], complete = read = self._read(table, asked)
-            if complete:  # zeros for rows that could not be read are nobody's rows
-                cache.insert(asked, *read[:2])
+            uncached = keys[unknown]
+            rows[unknown], missing[unknown], complete = read = self._read(table, uncached)
+            if complete:  # zeros in place of rows that could not be read must not be kept
+                cache.insert(uncached, *read[:2])
         return rows, int(np.count_nonzero(missing))
 
     def _read(self, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, NDArray[np.uint8], bool]:
         """Rows from the cube, where it has none (1), and whether all could be read."""
         try:
-            found = self._cube.get(table, keys, version=self._asked)
+            found = self._cube.get(table, keys, version=self._version)
         except PeerError as error:
-            if str(error).startswith("no-such-version"):
+            if str(error).startswith(_NO_SUCH_VERSION):
                 raise VersionGoneError(str(error)) from error
             raise refuse("rows_unavailable", f"rows of table {table} cannot be read: {error}", _RETRY) from error
         facts = self._tables[table]
         if found.code != OK:
             self._fail(table, found)
-            if not found.dim:  # nobody could say what rows look like
+            if not found.dim:  # no shard has answered, so the shape of rows is not known
                 return np.zeros((len(keys), facts.dim), np.float32), np.zeros(len(keys), np.uint8), False
         if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
             raise refuse(
@@ -124,18 +119,16 @@ class CubeRows:
         return _numbers(found.values, found.dtype, found.dim), missing, found.code == OK
 
     def strictly(self) -> RowSource:
-        """The same, but rows that cannot be read are an error, and the version is named whatever else is wanted."""
-        found = CubeRows(self._cube, self._version, tables=self._tables)
-        found._asked = self._version
-        return found
+        """The same rows, without a cache, where those that cannot be read are an error."""
+        return CubeRows(self._cube, self._version, tables=self._tables)
 
     def _fail(self, table: str, found: Found) -> None:
         unknown = int(np.count_nonzero(found.status == UNKNOWN))
         self._counts.count("clickline_rows_unavailable_total", unknown)
         if self._failure == "error":
-            said = "; ".join(found.errors) or "the cube does not say why"
+            why = "; ".join(found.errors) or "the cube gives no reason"
             raise refuse(
-                "rows_unavailable", f"{unknown} of {len(found)} rows of table {table} cannot be read: {said}", _RETRY
+                "rows_unavailable", f"{unknown} of {len(found)} rows of table {table} cannot be read: {why}", _RETRY
             )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clickline.cli.shared.client_options import ModelName, asked, connected, described
 from clickline.cli.shared.output import AsJson, print_json, say
+
+if TYPE_CHECKING:
+    from clickline.net.predictor_documents import ModelMetadata
 
 _PREDICT = '''\
 """Asks the predictor about the rows of sample.json: python predict.py"""
@@ -124,7 +127,7 @@ def _suite(state: Path) -> dict[str, Any]:
     return found
 
 
-def _sample(metadata: dict[str, Any], file: str | None) -> list[dict[str, Any]]:
+def _sample(metadata: ModelMetadata, file: str | None) -> list[dict[str, Any]]:
     from clickline.client.made_up_rows import columns, sample_rows
     from clickline.client.request_rows import read_file
     from clickline.errors import DataError
@@ -138,7 +141,7 @@ def _sample(metadata: dict[str, Any], file: str | None) -> list[dict[str, Any]]:
 
 
 def _files(
-    url: str, authority: str, model: str, version: int, metadata: dict[str, Any], rows: list[dict[str, Any]]
+    url: str, authority: str, model: str, version: int, metadata: ModelMetadata, rows: list[dict[str, Any]]
 ) -> dict[str, str]:
     """Their texts by name."""
     import yaml
