@@ -62,8 +62,8 @@ def refuse_all(mistakes: Sequence[tuple[str, str]], *, complete: bool = True) ->
     `complete`: whether the whole request was checked, so that there are no other mistakes.
     """
     if len(mistakes) == 1:
-        return refuse(mistakes[0][0], f"{mistakes[0][1]}.")
+        return refuse(*mistakes[0])
     reason = mistakes[0][0]
     count = f"{len(mistakes)} mistakes" if complete else f"{len(mistakes)} mistakes, and the rest was not checked"
-    message = f"{count}: {'; '.join(f'({n}) {text}' for n, (_, text) in enumerate(mistakes, 1))}."
+    message = f"{count}: {'; '.join(f'({n}) {text}' for n, (_, text) in enumerate(mistakes, 1))}"
     return RequestError(message, reason=reason, status=REASONS[reason], mistakes=mistakes)

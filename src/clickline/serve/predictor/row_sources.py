@@ -99,49 +99,50 @@ class CubeRows:
     def _read(self, table: str, keys: NDArray[np.uint64]) -> tuple[Floats, NDArray[np.uint8], bool]:
         """Rows from the cube, where it has none (1), and whether all could be read."""
         try:
-            found = self._cube.get(table, keys, version=self._version)
+            answer = self._cube.get(table, keys, version=self._version)
         except PeerError as error:
             if str(error).startswith(_NO_SUCH_VERSION):
                 raise VersionGoneError(str(error)) from error
             raise refuse("rows_unavailable", f"rows of table {table} cannot be read: {error}", _RETRY) from error
-        facts = self._tables[table]
-        if found.code != OK:
-            self._fail(table, found)
-            if not found.dim:  # no shard has answered, so the shape of rows is not known
-                return np.zeros((len(keys), facts.dim), np.float32), np.zeros(len(keys), np.uint8), False
-        if (found.dim, found.dtype) != (facts.dim, DTYPES[facts.dtype]):
+        expected = self._tables[table]
+        if answer.code != OK:
+            self._fail(table, answer)
+            if not answer.dim:  # no shard has answered, so the shape of rows is not known
+                return np.zeros((len(keys), expected.dim), np.float32), np.zeros(len(keys), np.uint8), False
+        if (answer.dim, answer.dtype) != (expected.dim, DTYPES[expected.dtype]):
             raise refuse(
                 "rows_unavailable",
-                f"the cube has rows of dim {found.dim} and type {found.dtype} in table {table} of version "
-                f"{found.version}, its manifest {facts.dim} and {DTYPES[facts.dtype]}: is it the cube of this store?",
+                f"the cube has rows of dim {answer.dim} and type {answer.dtype} in table {table} of version "
+                f"{answer.version}, but its manifest says {expected.dim} and {DTYPES[expected.dtype]}: is it the cube of "
+                "this store?",
             )
-        missing = (found.status == MISSING).view(np.uint8)
-        return _numbers(found.values, found.dtype, found.dim), missing, found.code == OK
+        missing = (answer.status == MISSING).view(np.uint8)
+        return _numbers(answer.values, answer.dtype, answer.dim), missing, answer.code == OK
 
     def strictly(self) -> RowSource:
         """The same rows, without a cache, where those that cannot be read are an error."""
         return CubeRows(self._cube, self._version, tables=self._tables)
 
-    def _fail(self, table: str, found: Found) -> None:
-        unknown = int(np.count_nonzero(found.status == UNKNOWN))
+    def _fail(self, table: str, answer: Found) -> None:
+        unknown = int(np.count_nonzero(answer.status == UNKNOWN))
         self._counts.count("clickline_rows_unavailable_total", unknown)
         if self._failure == "error":
-            why = "; ".join(found.errors) or "the cube gives no reason"
+            why = "; ".join(answer.errors) or "the cube gives no reason"
             raise refuse(
-                "rows_unavailable", f"{unknown} of {len(found)} rows of table {table} cannot be read: {why}", _RETRY
+                "rows_unavailable", f"{unknown} of {len(answer)} rows of table {table} cannot be read: {why}", _RETRY
             )
 
 
 def _row_caches(size: int, tables: Mapping[str, TableFacts]) -> dict[str, _native.RowCache]:
     """One for each table, in proportion to the size of its rows."""
-    widths = sum(facts.dim for facts in tables.values())
-    found = {}
-    for name, facts in tables.items():
+    widths = sum(described.dim for described in tables.values())
+    caches = {}
+    for name, described in tables.items():
         try:
-            found[name] = _native.RowCache(bytes=size * facts.dim // widths, dim=facts.dim)
+            caches[name] = _native.RowCache(bytes=size * described.dim // widths, dim=described.dim)
         except ValueError as error:
             _log.warning("rows of table %s are not cached: %s", name, error)
-    return found
+    return caches
 
 
 def _numbers(values: NDArray[np.uint8], dtype: int, dim: int) -> Floats:
