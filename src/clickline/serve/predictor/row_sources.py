@@ -113,8 +113,8 @@ class CubeRows:
             raise refuse(
                 "rows_unavailable",
                 f"the cube has rows of dim {answer.dim} and type {answer.dtype} in table {table} of version "
-                f"{answer.version}, but its manifest says {expected.dim} and {DTYPES[expected.dtype]}: is it the cube of "
-                "this store?",
+                f"{answer.version}, but its manifest says {expected.dim} and {DTYPES[expected.dtype]}: "
+                "is it the cube of this store?",
             )
         missing = (answer.status == MISSING).view(np.uint8)
         return _numbers(answer.values, answer.dtype, answer.dim), missing, answer.code == OK
