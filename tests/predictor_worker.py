@@ -22,11 +22,11 @@ from typing import Any, Self
 import httpx
 
 from clickline.files.json_state import write_state
-from clickline.launch.predictor_processes import make_predictor
+from clickline.launch.predictor_processes import PROTOCOLS, make_predictor
 from clickline.processes.logs import set_up
-from clickline.serve.http.auth import Guard
-from clickline.serve.http.connection_table import Timing
-from clickline.serve.metrics.counters import Counts
+from clickline.serve.http.auth import TokenAuth
+from clickline.serve.http.connection_table import ConnectionTimeouts
+from clickline.serve.metrics.counters import Counters
 from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import Worker
 from cube_processes import eventually
@@ -101,16 +101,17 @@ def predictor_in_thread(directory: Path, store: Path | str, **config: Any) -> It
     """The same in a thread of this process, where starting one would take longer than the test; its URL."""
     settings = {"models": {MODEL: {"store": str(store), **config.pop("model", {})}}, "limits": {"timeout": 30.0}}
     checked = ServeConfig.model_validate(settings | config)
-    counts, ready = Counts(directory / "0.counts"), threading.Event()
+    counts, ready = Counters(directory / "0.counts"), threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     worker = Worker(
         checked,
         make_predictor(checked, TOKEN.encode(), counts),
+        protocols=PROTOCOLS,
         listener=listener,
         counts=counts,
         directory=directory,
-        guard=Guard(host="127.0.0.1", token=None, certificates=False),
+        auth=TokenAuth(host="127.0.0.1", token=None, certificates=False),
         on_ready=ready.set,
     )
     thread = threading.Thread(target=worker.run, kwargs={"signals": False}, daemon=True)
@@ -133,15 +134,16 @@ def main(path: str) -> None:
     token = TOKEN.encode()
     host = "0.0.0.0" if specification["public"] else "127.0.0.1"  # noqa: S104
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    counts = Counts(directory / "0.counts")
+    counts = Counters(directory / "0.counts")
     Worker(
         config,
         make_predictor(config, token, counts),
+        protocols=PROTOCOLS,
         listener=listener,
         counts=counts,
         directory=directory,
-        guard=Guard(host=host, token=token, certificates=False),
-        timing=Timing(**specification["timing"]),
+        auth=TokenAuth(host=host, token=token, certificates=False),
+        timeouts=ConnectionTimeouts(**specification["timing"]),
         on_ready=lambda: write_state(Path(specification["ready"]), {"port": listener.getsockname()[1]}),
     ).run()
 

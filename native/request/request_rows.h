@@ -18,7 +18,7 @@
 namespace clickline::request {
 
 struct Mistake {
-  const char *reason;   // one of those in serve/requests.py
+  const char *reason;   // one of REASONS in clickline/net/request_errors.py
   std::string message;
   std::string name;     // the unknown feature, so that the caller can suggest a known one
 };

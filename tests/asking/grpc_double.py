@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from clickline.data.batch import Batch
+from clickline.net.request_errors import refuse
 from clickline.serve.metrics.request_series import series_of
-from clickline.serve.protocols.open_inference import Tensor
-from clickline.serve.requests import Answer, Question, refuse
+from clickline.serve.prediction import PredictionInput, PredictionResult, Tensor
 
 LAYOUTS = {
     "BOOL": "?",
@@ -40,7 +40,7 @@ class ReaderDouble:
     def __init__(self) -> None:
         self.seen: list[list[Tensor]] = []
 
-    def from_tensors(self, tensors: Sequence[Tensor], *, most_rows: int) -> Question:
+    def from_tensors(self, tensors: Sequence[Tensor], *, most_rows: int) -> PredictionInput:
         self.seen.append(list(tensors))
         if not tensors:
             raise refuse("malformed", "there are no inputs")
@@ -51,7 +51,7 @@ class ReaderDouble:
             raise refuse("too_large", f"{rows} rows, but at most {most_rows} are taken")
         numbers = next((values_of(one) for one in tensors if one.name == "I1"), [0.0] * rows)
         dense = np.array([float(value) for value in numbers], np.float32)[:, None]
-        return Question(Batch(np.zeros((rows, 1), np.float32), dense, np.zeros(0, np.uint64)), 0)
+        return PredictionInput(Batch(np.zeros((rows, 1), np.float32), dense, np.zeros(0, np.uint64)), 0)
 
 
 class AskedDouble:
@@ -75,17 +75,19 @@ class AskedDouble:
         self.keys.append(key)
         schema = SimpleNamespace(format="criteo", labels=("label",), slots=(_named("C1"),), dense=(_named("I1"),))
         loaded = SimpleNamespace(reader=self.reader, version=self.version, schema=schema)
-        served = SimpleNamespace(status=lambda: {"versions": [6, 7]})
+        served = SimpleNamespace(versions=[6, 7])
         tag = "b" if key is not None else ""
-        return SimpleNamespace(loaded=loaded, model="ctr", tag=tag, served=served, series=series_of("ctr", tag))
+        return SimpleNamespace(model_version=loaded, model="ctr", tag=tag, served=served, series=series_of("ctr", tag))
 
-    def ask(self, chosen: Any, question: Question, timeout: float | None = None, *, again: Any = None) -> Answer:
+    def ask(
+        self, chosen: Any, question: PredictionInput, timeout: float | None = None, *, again: Any = None
+    ) -> PredictionResult:
         self.timeouts.append(timeout)
         if self.fails_with is not None:
             raise self.fails_with
         if not self.goes_on.wait(timeout):
             raise refuse("timeout", f"no answer within {timeout:g} s")
-        return Answer(question.batch.dense / 100, self.version, "ctr", chosen.tag, ("label",))
+        return PredictionResult(question.batch.dense / 100, self.version, "ctr", chosen.tag, ("label",))
 
     def ready(self) -> bool:
         return self.is_ready

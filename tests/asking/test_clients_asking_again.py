@@ -11,7 +11,7 @@ from predictor_double import PredictorDouble, hang_up, refuse, wait
 
 from clickline import Client, PeerError, RequestError
 from clickline.client import http_requests
-from clickline.client.http_requests import LostConnection, Patience
+from clickline.client.http_requests import LostConnection, RetryBudget
 
 
 def predictions(double: PredictorDouble) -> int:
@@ -107,7 +107,7 @@ def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = RequestError("no", reason="overloaded", status=429)
     all_pauses = []
     for _ in range(20):
-        patience = Patience(timeout=1000, retries=10)
+        patience = RetryBudget(timeout=1000, retries=10)
         all_pauses.append([patience.pause_after(refusal) for _ in range(10)])
     for number, pauses in enumerate(zip(*all_pauses, strict=True)):
         longest = min(http_requests._LONGEST_PAUSE, http_requests._FIRST_PAUSE * 2**number)
@@ -116,7 +116,7 @@ def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_first_loss_is_made_good_at_once() -> None:
-    patience = Patience(timeout=10, retries=2)
+    patience = RetryBudget(timeout=10, retries=2)
     assert patience.pause_after(LostConnection("gone")) == 0
     assert patience.pause_after(LostConnection("gone")) > 0
     with pytest.raises(LostConnection):

@@ -13,7 +13,7 @@ from predictor_double import PredictorDouble
 
 from clickline import PeerError
 from clickline.client.http_requests import address_of
-from clickline.client.load.http_load import Load
+from clickline.client.load.http_load import LoadPlan
 from clickline.client.load.load_test import measure
 
 
@@ -56,10 +56,10 @@ def test_who_does_not_says_so_and_sends_nothing(
 def test_load_over_tls(url: str, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     rows = [{"I1": number, "C1": "x" * 2000} for number in range(64)]
-    figures, _ = measure(address_of(url), rows, Load(connections=2, requests=20), per_request=64, model="ctr")
+    figures, _ = measure(address_of(url), rows, LoadPlan(connections=2, requests=20), per_request=64, model="ctr")
     assert (figures["requests"], figures["failed"]) == (20, 0)
 
 
 def test_grpc_load_refuses_tls(url: str) -> None:
     with pytest.raises(PeerError, match="without TLS only"):
-        measure(address_of(url), [{"I1": 1}], Load(requests=1), protocol="grpc", model="ctr")
+        measure(address_of(url), [{"I1": 1}], LoadPlan(requests=1), protocol="grpc", model="ctr")

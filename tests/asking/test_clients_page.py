@@ -37,7 +37,7 @@ def test_the_older_client(double: PredictorDouble, tmp_path: Path) -> None:
 
 def test_every_reason_and_every_call_is_told() -> None:
     from clickline import AsyncClient, Client
-    from clickline.serve.requests import REASONS
+    from clickline.net.request_errors import REASONS
 
     told = re.sub(r"\s+", " ", PAGE)
     of_paths = {"unknown_path", "wrong_method"}  # a client asks for none

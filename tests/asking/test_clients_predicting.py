@@ -98,9 +98,9 @@ def test_the_token_is_shown_and_is_in_no_repr(
     ("url", "message"),
     [
         ("ftp://a", "scheme is 'ftp'"),
-        ("http://a:b", "port is no number"),
-        ("http://", "is no address"),
-        ("http://a?b", "is no address"),
+        ("http://a:b", "port is not a number"),
+        ("http://", "is not the address"),
+        ("http://a?b", "is not the address"),
     ],
 )
 def test_a_wrong_address_says_what_to_write(url: str, message: str) -> None:
@@ -130,9 +130,9 @@ def test_answers_are_read_in_every_framing(double: PredictorDouble, call: Call, 
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"SSH-2.0-OpenSSH_9.6\r\n", "no HTTP server"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "no prediction"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "no prediction"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "not a prediction"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "not a prediction"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n", "too large"),
     ],
     ids=["no http", "other json", "no json", "endless"],

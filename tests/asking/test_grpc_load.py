@@ -9,11 +9,11 @@ from grpc_double import AskedDouble
 
 from clickline import PeerError
 from clickline.client.http_requests import address_of
-from clickline.client.load.http_load import Load
+from clickline.client.load.http_load import LoadPlan
 from clickline.client.load.load_test import measure
+from clickline.net.request_errors import refuse
 from clickline.serve.protocols.grpc_service import start_grpc
-from clickline.serve.requests import refuse
-from clickline.serve.serve_settings import Limits
+from clickline.serve.serve_settings import ServeLimits
 
 ROWS = [{"I1": number, "C1": "a"} for number in range(20)]
 
@@ -21,14 +21,14 @@ ROWS = [{"I1": number, "C1": "a"} for number in range(20)]
 @pytest.fixture
 def served() -> Iterator[tuple[AskedDouble, str]]:
     asked = AskedDouble()
-    server = start_grpc(asked, "127.0.0.1:0", limits=Limits())
+    server = start_grpc(asked, "127.0.0.1:0", limits=ServeLimits())
     yield asked, server.address
     server.stop(0)
 
 
 @pytest.mark.parametrize("rate", [None, 200.0])
 def test_both_loops(served: tuple[AskedDouble, str], rate: float | None) -> None:
-    load = Load(connections=3, requests=60, rate=rate)
+    load = LoadPlan(connections=3, requests=60, rate=rate)
     figures, tally = measure(address_of(served[1]), ROWS, load, protocol="grpc", per_request=4, model="ctr")
     assert (figures["requests"], figures["failed"], figures["versions"]) == (60, 0, {"7": 60})
     assert tally.rows == 240
@@ -36,7 +36,7 @@ def test_both_loops(served: tuple[AskedDouble, str], rate: float | None) -> None
 
 
 def test_it_ends_after_its_seconds(served: tuple[AskedDouble, str]) -> None:
-    load = Load(connections=2, seconds=0.3)
+    load = LoadPlan(connections=2, seconds=0.3)
     figures, _ = measure(address_of(served[1]), ROWS, load, protocol="grpc", model="ctr")
     assert 0.3 <= figures["seconds"] < 5
     assert figures["requests"] > 5
@@ -53,10 +53,10 @@ def test_errors_are_counted_by_reason(served: tuple[AskedDouble, str]) -> None:
         return answered(*arguments, **named)  # type: ignore[arg-type]
 
     asked.ask = sometimes  # type: ignore[method-assign,assignment]
-    figures, _ = measure(address_of(address), ROWS, Load(requests=10), protocol="grpc", model="ctr")
+    figures, _ = measure(address_of(address), ROWS, LoadPlan(requests=10), protocol="grpc", model="ctr")
     assert figures["errors"] == {"overloaded": 1}
 
 
 def test_nobody_there_is_an_error(served: tuple[AskedDouble, str]) -> None:
     with pytest.raises(PeerError, match="does not answer over gRPC"):
-        measure(address_of("127.0.0.1:1"), ROWS, Load(requests=1, timeout=2.0), protocol="grpc", model="ctr")
+        measure(address_of("127.0.0.1:1"), ROWS, LoadPlan(requests=1, timeout=2.0), protocol="grpc", model="ctr")

@@ -7,15 +7,15 @@ from typing import Any
 
 import tritonclient.grpc.service_pb2 as theirs
 
-from clickline.serve.protocols.protos import generate
-from clickline.serve.protocols.protos import open_inference_pb2 as ours
+from clickline.net.protos import generate
+from clickline.net.protos import open_inference_pb2 as ours
 
 
 def test_the_python_is_what_the_proto_gives(tmp_path: Path) -> None:
     for made in generate.generate(tmp_path):
         kept = generate.HERE / made.name
         same = kept.read_text(encoding="utf-8") == made.read_text(encoding="utf-8")
-        assert same, "run python -m clickline.serve.protocols.protos.generate"
+        assert same, "run python -m clickline.net.protos.generate"
 
 
 def fields(message: Any, prefix: str = "") -> dict[str, tuple[int, int, bool]]:

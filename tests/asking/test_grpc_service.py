@@ -19,10 +19,10 @@ from tritonclient.utils import InferenceServerException
 
 from clickline import PeerError
 from clickline.client.payloads import infer_request
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import REASONS, refuse
 from clickline.serve.protocols.grpc_service import SERVICE, start_grpc
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import REASONS, refuse
-from clickline.serve.serve_settings import Limits
+from clickline.serve.serve_settings import ServeLimits
 
 TOKEN = b"a-token-of-the-tests"
 
@@ -34,7 +34,7 @@ def asked() -> AskedDouble:
 
 @pytest.fixture
 def address(asked: AskedDouble) -> Iterator[str]:
-    server = start_grpc(asked, "127.0.0.1:0", limits=Limits(rows=100, body=1 << 20, queue=8, timeout=5.0))
+    server = start_grpc(asked, "127.0.0.1:0", limits=ServeLimits(rows=100, body=1 << 20, queue=8, timeout=5.0))
     yield server.address
     server.stop(0)
 
@@ -193,7 +193,10 @@ def test_what_is_wrong_is_said(address: str, make: Any, code: str, reason: str, 
 def test_a_version_that_is_no_number_is_unknown(address: str) -> None:
     request = infer_request([{"I1": 1}], model="ctr")
     request.model_version = "latest"
-    assert refused(address, "ModelInfer", request)[:2] == ("NOT_FOUND", "'latest' is no version: they are numbers")
+    assert refused(address, "ModelInfer", request)[:2] == (
+        "NOT_FOUND",
+        "'latest' is not a version: versions are numbers",
+    )
 
 
 def test_bytes_that_are_no_message_are_refused(address: str, client: triton.InferenceServerClient) -> None:
@@ -277,7 +280,7 @@ def test_too_many_calls_at_once_are_refused_and_the_others_answered(address: str
 
 
 def test_a_token_is_asked_for_except_for_health(asked: AskedDouble) -> None:
-    server = start_grpc(asked, "127.0.0.1:0", token=TOKEN, limits=Limits())
+    server = start_grpc(asked, "127.0.0.1:0", token=TOKEN, limits=ServeLimits())
     try:
         address = server.address
         assert call(address, "ServerReady", messages.ServerReadyRequest()).ready
@@ -295,7 +298,7 @@ def test_a_token_is_asked_for_except_for_health(asked: AskedDouble) -> None:
 
 
 def test_it_serves_on_a_unix_socket(asked: AskedDouble, tmp_path: Path) -> None:
-    server = start_grpc(asked, str(tmp_path / "grpc.sock"), limits=Limits())
+    server = start_grpc(asked, str(tmp_path / "grpc.sock"), limits=ServeLimits())
     answer = call(f"unix:{tmp_path}/grpc.sock", "ModelInfer", infer_request([{"I1": 5}], model="ctr"))
     server.stop(0)
     assert np.frombuffer(answer.raw_output_contents[0], "<f4").tolist() == pytest.approx([0.05])
@@ -305,11 +308,11 @@ def test_an_address_that_is_taken_is_an_error(asked: AskedDouble) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(PeerError, match=f"cannot listen on {address}"):
-            start_grpc(asked, address, limits=Limits())
+            start_grpc(asked, address, limits=ServeLimits())
 
 
 def test_stopping_lets_calls_finish(asked: AskedDouble) -> None:
-    server = start_grpc(asked, "127.0.0.1:0", limits=Limits(timeout=10.0))
+    server = start_grpc(asked, "127.0.0.1:0", limits=ServeLimits(timeout=10.0))
     asked.goes_on.clear()
     with ThreadPoolExecutor(2) as pool:
         running = pool.submit(call, server.address, "ModelInfer", infer_request([{"I1": 5}], model="ctr"))

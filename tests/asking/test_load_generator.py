@@ -12,7 +12,7 @@ from predictor_double import METADATA, PredictorDouble, answer_bytes, hang_up, r
 
 from clickline import PeerError
 from clickline.client.http_requests import address_of
-from clickline.client.load.http_load import Load
+from clickline.client.load.http_load import LoadPlan
 from clickline.client.load.load_test import measure
 from clickline.client.made_up_rows import sample_rows
 from wire_peers import until
@@ -30,7 +30,7 @@ def test_made_rows_are_the_same_for_a_seed_and_fit_the_inputs() -> None:
 
 @pytest.mark.parametrize("protocol", ["json", "v2", "binary"])
 def test_a_closed_loop_asks_as_often_as_told(double: PredictorDouble, protocol: str) -> None:
-    load = Load(connections=3, requests=60)
+    load = LoadPlan(connections=3, requests=60)
     figures, tally = measure(address_of(double.url), ROWS, load, protocol=protocol, per_request=4, model="ctr")
     assert (figures["requests"], figures["failed"], figures["loop"]) == (60, 0, "closed")
     assert len(double.asked) == 60 + 3  # each connection has asked once before
@@ -43,9 +43,9 @@ def test_a_closed_loop_asks_as_often_as_told(double: PredictorDouble, protocol: 
 
 def test_it_ends_after_its_seconds(double: PredictorDouble) -> None:
     told: list[tuple[int, float]] = []
-    load = Load(connections=2, seconds=0.4)
+    load = LoadPlan(connections=2, seconds=0.4)
     figures, _ = measure(
-        address_of(double.url), ROWS, load, model="ctr", tell=lambda done, share: told.append((done, share))
+        address_of(double.url), ROWS, load, model="ctr", on_progress=lambda done, share: told.append((done, share))
     )
     assert 0.4 <= figures["seconds"] < 5
     assert figures["requests"] > 10
@@ -54,16 +54,16 @@ def test_it_ends_after_its_seconds(double: PredictorDouble) -> None:
 
 
 def test_arrivals_are_a_poisson_process_of_the_seed() -> None:
-    due = np.array(list(islice(Load(rate=200.0, seed=4).due(), 20_000)))
+    due = np.array(list(islice(LoadPlan(rate=200.0, seed=4).due(), 20_000)))
     pauses = np.diff(due)
     assert pauses.mean() == pytest.approx(1 / 200, rel=0.03)
     assert pauses.std() == pytest.approx(1 / 200, rel=0.05)  # of the exponential distribution
-    assert due.tolist() == list(islice(Load(rate=200.0, seed=4).due(), 20_000))
-    assert due[0] != next(Load(rate=200.0, seed=5).due())
+    assert due.tolist() == list(islice(LoadPlan(rate=200.0, seed=4).due(), 20_000))
+    assert due[0] != next(LoadPlan(rate=200.0, seed=5).due())
 
 
 def test_an_open_loop_keeps_its_rate(double: PredictorDouble) -> None:
-    load = Load(connections=4, rate=100.0, seconds=1.0, seed=1)
+    load = LoadPlan(connections=4, rate=100.0, seconds=1.0, seed=1)
     expected = sum(1 for _ in iter(lambda due=load.due(): next(due) < 1.0, False))
     figures, _ = measure(address_of(double.url), ROWS, load, per_request=1, model="ctr")
     assert figures["requests"] == expected
@@ -74,13 +74,13 @@ def test_an_open_loop_keeps_its_rate(double: PredictorDouble) -> None:
 def test_a_stall_is_seen_by_all_that_fell_due_in_it(double: PredictorDouble) -> None:
     """With one connection, a stall of a second delays about 60 requests at 60/s; a closed loop sees one."""
 
-    def stalled(load: Load) -> int:
+    def stalled(load: LoadPlan) -> int:
         double.script.extend([lambda _: True, wait(1.0)])  # the first answer is not counted
         _, tally = measure(address_of(double.url), ROWS, load, per_request=1, model="ctr")
         return sum(seconds > 0.5 for seconds in tally.taken)
 
-    assert stalled(Load(connections=1, requests=60)) == 1
-    assert stalled(Load(connections=1, requests=70, rate=60.0)) > 10
+    assert stalled(LoadPlan(connections=1, requests=60)) == 1
+    assert stalled(LoadPlan(connections=1, requests=70, rate=60.0)) > 10
 
 
 def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
@@ -97,7 +97,7 @@ def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
             answer_bytes(head % 2 + b"[]"),
         ]
     )
-    figures, _ = measure(address_of(double.url), ROWS, Load(requests=20), per_request=4, model="ctr")
+    figures, _ = measure(address_of(double.url), ROWS, LoadPlan(requests=20), per_request=4, model="ctr")
     assert figures["errors"] == {
         "overloaded": 2,
         "connection": 1,
@@ -110,7 +110,7 @@ def test_errors_are_counted_by_reason(double: PredictorDouble) -> None:
 
 def test_answers_that_come_too_late_are_failures(double: PredictorDouble) -> None:
     double.script.extend([lambda _: True, wait(6.0)])
-    figures, _ = measure(address_of(double.url), ROWS, Load(requests=5, timeout=1.5), per_request=1, model="ctr")
+    figures, _ = measure(address_of(double.url), ROWS, LoadPlan(requests=5, timeout=1.5), per_request=1, model="ctr")
     assert figures["errors"] == {"timeout": 1}
     assert figures["requests"] == 5
 
@@ -119,7 +119,7 @@ def test_nobody_there_is_an_error_at_once() -> None:
     gone = PredictorDouble()
     gone.stop()
     with pytest.raises(PeerError, match="cannot be reached"):
-        measure(address_of(gone.url), ROWS, Load(requests=5), model="ctr")
+        measure(address_of(gone.url), ROWS, LoadPlan(requests=5), model="ctr")
 
 
 def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: PredictorDouble) -> None:
@@ -127,7 +127,7 @@ def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: Pr
     found: dict[str, Any] = {}
 
     def run() -> None:
-        found.update(measure(address_of(double.url), ROWS, Load(connections=2, seconds=4), model="ctr")[0])
+        found.update(measure(address_of(double.url), ROWS, LoadPlan(connections=2, seconds=4), model="ctr")[0])
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -143,4 +143,4 @@ def test_a_server_that_goes_and_comes_back_is_counted_and_found_again(double: Pr
 
 def test_a_load_without_end_is_refused(double: PredictorDouble) -> None:
     with pytest.raises(ValueError, match="never ends"):
-        measure(address_of(double.url), ROWS, Load(), model="ctr")
+        measure(address_of(double.url), ROWS, LoadPlan(), model="ctr")

@@ -79,8 +79,8 @@ def test_a_column_that_is_left_out_is_told_once_with_what_may_be_meant(double: P
     result = ask("--json", stdin='{"I1": 3, "tag": "a", "seen": 1}\n{"I1": 4, "tag": "b"}\n')
     assert result.exit_code == 0, result.output
     assert sent(double) == [{"I1": 3}, {"I1": 4}]
-    assert result.stderr.count("column 'tag' is left out: the model does not read it; did you mean tags?") == 1
-    assert result.stderr.count("column 'seen' is left out: the model does not read it") == 1
+    assert result.stderr.count("column 'tag' is dropped: the model does not read it; did you mean tags?") == 1
+    assert result.stderr.count("column 'seen' is dropped: the model does not read it") == 1
 
 
 def test_standard_input_is_the_same_as_a_file(double: PredictorDouble, ask: Ask) -> None:
@@ -112,12 +112,12 @@ def test_versions_that_changed_on_the_way_are_all_told(double: PredictorDouble, 
     ("arguments", "stdin", "code", "message"),
     [
         (["C9=1"], None, 4, "'C9' is no feature (unknown_feature)"),
-        (["nonsense"], None, 4, "'nonsense' is no value of a row"),
+        (["nonsense"], None, 4, "'nonsense' is not a value of a row"),
         (['{"I1": '], None, 4, "the command line, line 1"),
         (["--file", "/no/such/file"], None, 4, "/no/such/file cannot be read"),
         ([], "", 4, "there are no rows in standard input"),
         ([], "user,item\n1,2\n", 4, "the model reads none of user, item; it reads I1, C1, tags"),
-        (["--format", "json"], "[1]\n", 4, "a row is a JSON object, but this is list"),
+        (["--format", "json"], "[1]\n", 4, "a row must be a JSON object, but this is list"),
         (["--format", "criteo"], "a\tb\n", 4, "2 fields with tabs between, but 40 were expected"),
         (["--format", "csv"], "I1,C1\n1\n", 4, "line 2: 1 fields, but the first line names 2"),
         (["--format", "xml"], "a", 2, "'xml' is not a format"),

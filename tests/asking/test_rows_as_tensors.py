@@ -9,7 +9,14 @@ import pytest
 from predictor_double import texts
 
 from clickline import PeerError
-from clickline.client.payloads import binary_body, columns_of, infer_request, read_plain, read_v2, v2_body
+from clickline.client.payloads import (
+    binary_infer_body,
+    columns_of,
+    infer_body,
+    infer_request,
+    read_infer,
+    read_json_rows,
+)
 
 
 def column(*values: object, nulls: bool = False) -> tuple[str, list[int], list[object]]:
@@ -47,9 +54,9 @@ def test_lists_are_filled_up_to_the_longest() -> None:
 
 def test_json_and_binary_and_grpc_hold_the_same() -> None:
     rows = [{"a": "x", "b": 1, "c": 0.5}, {"a": "längeres", "b": -(2**62), "c": 1e300}]
-    head = json.loads(v2_body(rows, key=5))
+    head = json.loads(infer_body(rows, key=5))
     assert head["parameters"] == {"key": 5}
-    body, length = binary_body(rows)
+    body, length = binary_infer_body(rows)
     described, at = json.loads(body[:length]), length
     request = infer_request(rows, model="ctr", version=3)
     assert (request.model_name, request.model_version) == ("ctr", "3")
@@ -69,10 +76,10 @@ def test_json_and_binary_and_grpc_hold_the_same() -> None:
 
 def test_an_answer_whose_numbers_do_not_fit_its_shape_is_none() -> None:
     said = {"model_name": "m", "model_version": "3", "outputs": [{"name": "probability", "shape": [2, 1], "data": [1]}]}
-    with pytest.raises(PeerError, match=r"1 probabilities, but says that its shape is \[2, 1\]"):
-        read_v2(json.dumps(said).encode())
+    with pytest.raises(PeerError, match=r"1 probabilities, but its shape is \[2, 1\]"):
+        read_infer(json.dumps(said).encode())
     said["outputs"] = []
-    with pytest.raises(PeerError, match="no prediction"):
-        read_v2(json.dumps(said).encode())
-    with pytest.raises(PeerError, match="no prediction"):
-        read_plain(b'{"predictions":["a"],"version":1}')
+    with pytest.raises(PeerError, match="not a prediction"):
+        read_infer(json.dumps(said).encode())
+    with pytest.raises(PeerError, match="not a prediction"):
+        read_json_rows(b'{"predictions":["a"],"version":1}')

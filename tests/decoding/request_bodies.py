@@ -14,8 +14,7 @@ from clickline._native import Parsed
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
-from clickline.serve.protocols.open_inference import Tensor
-from clickline.serve.requests import Question
+from clickline.serve.prediction import PredictionInput, Tensor
 
 Row = dict[str, Any]
 
@@ -74,7 +73,7 @@ def infer_body(tensors: Sequence[Tensor], **more: Any) -> tuple[bytes, int]:
     return header + b"".join(bytes(tensor.data) for tensor in tensors), len(header)
 
 
-def assert_same_rows(question: Question, parsed: Parsed) -> None:
+def assert_same_rows(question: PredictionInput, parsed: Parsed) -> None:
     """What was asked is what training would have read."""
     assert parsed.bad == 0, parsed.errors
     batch = question.batch

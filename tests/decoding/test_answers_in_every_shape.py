@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from request_bodies import schema_of
 
+from clickline.compat.elasticctr import elasticctr_protocol
+from clickline.compat.paddle_serving import general_model_service
+from clickline.net.request_errors import refuse
 from clickline.serve.http.http_messages import error_response
-from clickline.serve.predictor.feature_reader import sticky_key
-from clickline.serve.protocols import elasticctr_shapes, json_rows, open_inference
+from clickline.serve.prediction import PredictionResult
+from clickline.serve.protocols import json_rows, open_inference
+from clickline.serve.protocols.json_rows import sticky_key
 from clickline.serve.protocols.open_inference import decode, encode, model_metadata
-from clickline.serve.requests import Answer, refuse
 
 P = np.array([[0.1], [0.75], [1e-7]], np.float32)
-ANSWER = Answer(P, 12, "ctr", "", ("click",))
-TWO = Answer(np.array([[0.1, 0.25], [0.5, 0.75]], np.float32), 3, "shop", "b", ("click", "buy"))
+ANSWER = PredictionResult(P, 12, "ctr", "", ("click",))
+TWO = PredictionResult(np.array([[0.1, 0.25], [0.5, 0.75]], np.float32), 3, "shop", "b", ("click", "buy"))
 INPUT = {"name": "user", "datatype": "INT64", "shape": [1], "data": [1]}
 
 
@@ -80,26 +83,30 @@ def test_infer_answers_are_binary_if_asked_for(more, binary):
 
 
 def test_elastic_answers():
-    body = json.loads(elasticctr_shapes.encode_elastic(ANSWER))
+    body = json.loads(elasticctr_protocol.encode(ANSWER))
     assert (body["err_code"], body["err_msg"]) == (0, "")
     assert [p["prob0"] + p["prob1"] for p in body["predictions"]] == [1.0] * 3
     assert body["predictions"][1] == {"prob0": 0.25, "prob1": 0.75}
-    failed = json.loads(elasticctr_shapes.encode_elastic_error(refuse("malformed", "Sample size invalid.")))
+    failed = json.loads(elasticctr_protocol.encode_error(refuse("malformed", "Sample size invalid.")))
     assert failed == {"predictions": [], "err_code": -1, "err_msg": "Sample size invalid."}
-    failed = json.loads(elasticctr_shapes.encode_elastic_error(refuse("rows_unavailable", "no replica")))
+    failed = json.loads(elasticctr_protocol.encode_error(refuse("rows_unavailable", "no replica")))
     assert failed["err_msg"] == "Query cube for embeddings error"
 
 
 def test_general_answers():
-    body = json.loads(elasticctr_shapes.encode_general(TWO, log_id=elasticctr_shapes.log_id_of(b'{"log_id": 77}')))
+    body = json.loads(general_model_service.encode(TWO, log_id=general_model_service.log_id_of(b'{"log_id": 77}')))
     tensor = body["outputs"][0]["tensor"][0]
     assert tensor["float_data"] == [0.1, 0.25, 0.5, 0.75]
     assert (tensor["shape"], tensor["elem_type"], tensor["alias_name"]) == ([2, 2], 1, "probability")
     assert (body["err_no"], body["log_id"], body["tag"], body["version"]) == (0, 77, "b", 3)
     assert body["outputs"][0]["engine_name"] == "shop"
-    failed = json.loads(elasticctr_shapes.encode_general_error(refuse("too_large", "too much"), log_id=5))
+    failed = json.loads(general_model_service.encode_error(refuse("too_large", "too much"), log_id=5))
     assert (failed["err_no"], failed["err_msg"], failed["log_id"], failed["outputs"]) == (413, "too much", 5, [])
-    assert [elasticctr_shapes.log_id_of(body) for body in (b"{}", b'{"log_id": "x"}', b'{"log_id": -1}')] == [0, 0, 0]
+    assert [general_model_service.log_id_of(body) for body in (b"{}", b'{"log_id": "x"}', b'{"log_id": -1}')] == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_errors_say_what_and_why():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from request_bodies import body_of, infer_body, schema_of
 
+from clickline.compat.paddle_serving.general_model_service import GeneralModelService
+from clickline.net.request_errors import RequestError
+from clickline.serve.prediction import Tensor
 from clickline.serve.predictor.feature_reader import FeatureReader
-from clickline.serve.protocols.open_inference import Tensor, decode
-from clickline.serve.requests import RequestError
+from clickline.serve.protocols.open_inference import decode
+from clickline.serve.protocols.prediction_protocol import OpenedRequest
 
 SCHEMA = schema_of(
     slots=["user", {"name": "price", "bucket": "log"}],
@@ -99,7 +103,7 @@ def test_what_ends_the_reading_is_told_after_the_mistakes_before_it():
 def test_a_request_full_of_mistakes_is_not_read_to_its_end():
     error = refused(READER.from_json, body_of([{"price": "x"}] * 100)[:-2], most_rows=100)
     assert [message[:12] for _, message in error.mistakes] == [f"instances[{n}]" for n in range(10)]
-    assert str(error).startswith("10 mistakes, and the rest was not looked at: (1) ")
+    assert str(error).startswith("10 mistakes, and the rest was not checked: (1) ")
 
 
 def test_one_bad_row_refuses_all_of_them():
@@ -205,7 +209,7 @@ def test_binary_requests():
         ({"inputs": 3}, '"inputs" must be a list'),
         ({"id": 3}, "'id' of the request"),
         ({"outputs": {}}, "'outputs' of the request"),
-        ({"outputs": [{"name": "score"}]}, "The only output is 'probability', but the request asks for 'score'"),
+        ({"outputs": [{"name": "score"}]}, "the only output is 'probability', but the request asks for 'score'"),
         ({"parameters": []}, "'parameters' of the request"),
     ],
 )
@@ -241,7 +245,7 @@ def test_infer_requests(request_, message):
 )
 def test_feasigns(body, reason, message):
     reader = FeatureReader(schema_of("elasticctr", slots=["1", "2"]))
-    error = refused(reader.from_slots, json.dumps(body).encode(), most_rows=3)
+    error = refused(reader.from_feasigns, json.dumps(body).encode(), most_rows=3)
     assert error.reason == reason
     assert message in str(error)
 
@@ -249,9 +253,9 @@ def test_feasigns(body, reason, message):
 @pytest.mark.parametrize(
     ("body", "reason", "message"),
     [
-        (b"[", "malformed", "no request of GeneralModelService"),
-        (b'{"tensor": ' + b"[" * 100_000, "malformed", "no request of GeneralModelService"),
-        (b'{"x": ' + b"[" * 100_000, "malformed", "no request of GeneralModelService"),
+        (b"[", "malformed", "not a request of GeneralModelService"),
+        (b'{"tensor": ' + b"[" * 100_000, "malformed", "not a request of GeneralModelService"),
+        (b'{"x": ' + b"[" * 100_000, "malformed", "not a request of GeneralModelService"),
         (b"{}", "malformed", "at least one input"),
         (
             b'{"tensor": [{"name": "user", "elem_type": 6}]}',
@@ -269,6 +273,7 @@ def test_feasigns(body, reason, message):
     ],
 )
 def test_general_requests(body, reason, message):
-    error = refused(READER.from_general, body, most_rows=3)
+    protocol = GeneralModelService()
+    error = refused(partial(protocol.read, OpenedRequest(body)), READER, most_rows=3)
     assert error.reason == reason
     assert message in str(error)

@@ -25,11 +25,14 @@ from request_bodies import (
 )
 
 from clickline._native import feature_key
+from clickline.compat.paddle_serving.general_model_service import GeneralModelService
 from clickline.data.schema import INTEGERS
 from clickline.data.sources.arrow import parse_table
+from clickline.net.request_errors import RequestError
+from clickline.serve.prediction import Tensor
 from clickline.serve.predictor.feature_reader import FeatureReader
-from clickline.serve.protocols.open_inference import Tensor, decode
-from clickline.serve.requests import RequestError
+from clickline.serve.protocols.open_inference import decode
+from clickline.serve.protocols.prediction_protocol import OpenedRequest
 
 CRITEO = schema_of("criteo")
 
@@ -167,7 +170,7 @@ def test_feasigns_of_elasticctr():
         instances = [{"slots": [{"slot_name": k, "feasigns": v} for k, v in row.items()]} for row in slots]
         body = json.dumps({"instances": instances}).encode()
         reader = FeatureReader(schema)
-        assert_same_rows(reader.from_slots(body, most_rows=2), schema.parser().parse(log))
+        assert_same_rows(reader.from_feasigns(body, most_rows=2), schema.parser().parse(log))
         same = [{"101": [5, 2**64 - 1], "102": 7, "show": 1, "click": 0}, {"103": "9"}]
         assert_same_rows(reader.from_json(body_of(same), most_rows=2), schema.parser().parse(log))
 
@@ -185,7 +188,8 @@ def test_tensors_of_the_general_service():
         "fetch_var_names": ["probability"],
         "log_id": 7,
     }
-    question = FeatureReader(schema).from_general(json.dumps(body).encode(), most_rows=2)
+    opened = OpenedRequest(json.dumps(body).encode())
+    question = GeneralModelService().read(opened, FeatureReader(schema), most_rows=2)
     assert_same_rows(question, expected)
 
 

@@ -14,7 +14,7 @@ from raw_rows import criteo_rows, trained_on
 
 from clickline.config import Job
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.store import open_store
 from processes import small_settings
@@ -53,8 +53,8 @@ def known(_published: Known, tmp_path: Path) -> Known:
 
 
 @pytest.fixture
-def served(known: Known) -> Served:
+def served(known: Known) -> ServedModel:
     """The model, with its newest version loaded; nobody looks for another but the test."""
-    found = Served("ctr", known.store, interval=3600)
+    found = ServedModel("ctr", known.store, interval=3600)
     assert found.refresh(), found.status()
     return found

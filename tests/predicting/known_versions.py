@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from raw_rows import Rows
 
 from clickline.files.digests import file_sha256
-from clickline.serve.predictor.model_version import Loaded
+from clickline.serve.predictor.model_version import ModelVersion
 from clickline.versions import donefile
 from clickline.versions.store import Store
 
@@ -38,7 +38,7 @@ class Gate:
     Within `with`, inside that of the predictor, it is opened when a test fails, so that the predictor can close.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: ModelVersion) -> None:
         self._rows = loaded._source
         self.opened, self.reached = threading.Event(), threading.Semaphore(0)
         self.error: Exception | None = None

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
 from clickline.publish.checkpoint_source import open_checkpoint_source
-from clickline.serve.predictor.model_version import Loaded
+from clickline.serve.prediction import PredictionInput, PredictionResult
+from clickline.serve.predictor.model_version import ModelVersion
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.requests import Answer, Question
 from clickline.train.evaluation.metrics import sigmoid
 
 Rows = list[dict[str, Any]]
@@ -53,14 +53,14 @@ def trained_on(checkpoint: Path, text: bytes, *, columns: list[str] | None = Non
     return sigmoid(learner.predict(batch)).astype(np.float32).reshape(len(batch), -1)
 
 
-def question(loaded: Loaded, rows: Rows) -> Question:
+def question(loaded: ModelVersion, rows: Rows) -> PredictionInput:
     return loaded.reader.from_json(json.dumps({"instances": rows}).encode(), most_rows=4096)
 
 
-def ask(predictor: Predictor, rows: Rows, model: str | None = None, **options: Any) -> Answer:
+def ask(predictor: Predictor, rows: Rows, model: str | None = None, **options: Any) -> PredictionResult:
     """The way of a request."""
     chosen = predictor.choose(model, **options)
-    return predictor.ask(chosen, question(chosen.loaded, rows), timeout=30)
+    return predictor.ask(chosen, question(chosen.model_version, rows), timeout=30)
 
 
 def assert_close(seen: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:

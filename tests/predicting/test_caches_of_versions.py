@@ -16,12 +16,13 @@ from known_versions import Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
 from clickline import _native
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.request_cache import RequestCache
-from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
+from clickline.serve.predictor.served_model import ServedModel
 
 BOTH = CacheSizes(rows=8 << 20, requests=1 << 20)
 HITS = ("clickline_row_cache_total", series("ctr", "hit"))
@@ -35,13 +36,13 @@ def cube(known: Known) -> Iterator[CubeServers]:
         yield servers
 
 
-def served_from(cube: CubeServers, known: Known, **options: Any) -> Served:
-    found = Served("ctr", known.store, cube=cube.client(), **{"interval": 3600, "caches": BOTH, **options})
+def served_from(cube: CubeServers, known: Known, **options: Any) -> ServedModel:
+    found = ServedModel("ctr", known.store, cube=cube.client(), **{"interval": 3600, "caches": BOTH, **options})
     assert found.refresh(), found.status()
     return found
 
 
-def ask_cached(predictor: Predictor, rows: list[dict[str, Any]]) -> Answer:
+def ask_cached(predictor: Predictor, rows: list[dict[str, Any]]) -> PredictionResult:
     """The way of a request over HTTP."""
     body = json.dumps({"instances": rows}).encode()
     chosen = predictor.choose()
@@ -51,7 +52,7 @@ def ask_cached(predictor: Predictor, rows: list[dict[str, Any]]) -> Answer:
     there = threading.Event()
     predictor.submit(
         chosen,
-        question(chosen.loaded, rows),
+        question(chosen.model_version, rows),
         done=lambda answer: (found.append(answer), there.set()),  # type: ignore[func-returns-value]
         timeout=30,
         cache_key=("plain", body),
@@ -132,7 +133,7 @@ def test_no_answer_mixes_versions_with_caches_on(known: Known, cube: CubeServers
                 if now not in cube.servers[0].versions():
                     cube.load(now)
                 cube.switch(now, drop=(before,) if turn % 3 == 2 else ())
-                eventually(lambda now=now: predictor.models["ctr"].loaded().version == now)
+                eventually(lambda now=now: predictor.models["ctr"].model_version().version == now)
                 count = seen.total()
                 eventually(lambda count=count: seen.total() > count + 5)
         finally:

@@ -18,7 +18,7 @@ from raw_rows import Recorded, ask, assert_close
 from bit_flips import flip_bit
 from clickline.files.leftovers import being_written
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.versions import file_copy
 from clickline.versions.chain import opened
 from clickline.versions.store import open_store
@@ -38,29 +38,29 @@ FILES = [
 def test_a_flipped_bit_anywhere_is_refused_and_the_version_before_goes_on(known: Known, name: str) -> None:
     counts = Recorded()
     known.switch(1)
-    served = Served("ctr", known.store, interval=1e-9, counts=counts)
+    served = ServedModel("ctr", known.store, interval=1e-9, counts=counts)
     file = Path(known.store.url) / name
     with Predictor({"ctr": served}) as predictor:
         eventually(predictor.ready)
         known.switch(3)
-        eventually(lambda: served.loaded().version == 3)  # all of it is sound so far
+        eventually(lambda: served.model_version().version == 3)  # all of it is sound so far
         known.switch(1)
-        eventually(lambda: served.loaded().version == 1)
-    refused = Served("ctr", known.store, interval=3600, counts=counts)
+        eventually(lambda: served.model_version().version == 1)
+    refused = ServedModel("ctr", known.store, interval=3600, counts=counts)
     assert refused.refresh()
     size = file.stat().st_size
     known.switch(3)
     with Predictor({"ctr": refused}) as predictor:
         for number, offset in enumerate(range(0, size, -(-size // 12)), 1):
             flip = flip_bit(file, offset, number % 8)
-            refused._failed = None  # do not wait for the next try
+            refused._failure = None  # do not wait for the next try
             assert not refused.refresh(), flip
             failure = refused.status()["failure"]
             assert failure["version"] == 3 and f"{name}: damaged: its SHA-256 is" in failure["error"]
             assert counts.counted["clickline_version_failures_total", ""] == number
             assert flip.undo()
         assert_close(ask(predictor, known.rows).probability, known.expected[1])
-        refused._failed = None
+        refused._failure = None
         assert refused.refresh()
         assert_close(ask(predictor, known.rows).probability, known.expected[3])
 
@@ -72,7 +72,7 @@ def test_what_comes_from_a_store_elsewhere_is_checked_while_it_is_copied(known: 
     system = fsspec.filesystem("memory")
     system.put(f"{known.store.url}/", f"/{tmp_path.name}/", recursive=True)
     elsewhere = open_store(f"memory://{tmp_path.name}")
-    served = Served("ctr", elsewhere, interval=3600)
+    served = ServedModel("ctr", elsewhere, interval=3600)
     path = f"/{tmp_path.name}/v0000000001/embedding.dict"
     good = system.cat_file(path)
     changed = bytearray(good)
@@ -81,7 +81,7 @@ def test_what_comes_from_a_store_elsewhere_is_checked_while_it_is_copied(known: 
     assert not served.refresh()
     assert "embedding.dict: damaged: its SHA-256 is" in served.status()["failure"]["error"]
     system.pipe_file(path, good)
-    served._failed = None
+    served._failure = None
     assert served.refresh()
 
 
@@ -95,7 +95,7 @@ def test_every_file_is_hashed_once_and_none_for_a_request(known: Known, monkeypa
 
     monkeypatch.setattr(file_copy, "file_sha256", counted)
     known.switch(1)
-    served = Served("ctr", known.store, interval=3600)
+    served = ServedModel("ctr", known.store, interval=3600)
     assert served.refresh()
     known.switch(3)
     assert served.refresh()
@@ -113,7 +113,7 @@ def test_copies_that_a_killed_predictor_left_are_removed(known: Known, tmp_path:
     code = f"""
 import os, signal, tempfile
 tempfile.tempdir = {str(tmp_path)!r}
-from clickline.publish.chains import opened
+from clickline.versions.chain import opened
 from clickline.versions.store import open_store
 with opened(open_store({known.store.url!r}), 1) as chain:
     os.kill(os.getpid(), signal.SIGKILL)

@@ -11,10 +11,10 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.schema import Schema
+from clickline.net.request_errors import RequestError
 from clickline.publish.publisher import Settings, publish
 from clickline.publish.sample_rows import unread_columns
-from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import RequestError
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.store import open_store
 
@@ -22,7 +22,7 @@ ROWS = [{"click": number % 2, "user": f"u{number % 7}", "seen": number, "page": 
 READER = """
 import json
 
-from clickline.data.readers import Reader
+from clickline.data.sources.custom_reader import Reader
 
 
 class Lines(Reader):
@@ -68,9 +68,9 @@ def test_rows_of_the_log_are_answered_as_they_are(tmp_path: Path) -> None:
     result = train_job(job_of(tmp_path, "csv"))
     store = open_store(tmp_path / "store")
     assert publish(result.directory, store, Settings(sample_rows=64)).unread == ["seen", "page"]
-    served = Served("ctr", store, interval=3600)
+    served = ServedModel("ctr", store, interval=3600)
     assert served.refresh(), served.status()
-    reader = served.loaded().reader
+    reader = served.model_version().reader
     question = reader.from_json(json.dumps({"instances": ROWS[:3]}).encode(), most_rows=3)
     assert (len(question.batch), question.missing) == (3, 0)
     with pytest.raises(RequestError, match=r"there is no feature 'usr'; did you mean user\?"):

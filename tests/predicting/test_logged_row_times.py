@@ -8,14 +8,14 @@ import re
 import pytest
 from known_versions import Known
 
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.versions.golden_sample import read_sample
 
 LINE = re.compile(r"reading rows: (\d+\.\d) us/request, (\d+\.\d{3}) us/key over the last (\d+) requests")
 
 
-def test_a_line_every_thousand_requests(served: Served, known: Known, caplog: pytest.LogCaptureFixture) -> None:
-    loaded = served.loaded()
+def test_a_line_every_thousand_requests(served: ServedModel, known: Known, caplog: pytest.LogCaptureFixture) -> None:
+    loaded = served.model_version()
     assert known.store.directory is not None
     folder = known.store.directory / "v0000000003"
     batch = read_sample(folder / loaded.manifest.sample, schema=loaded.schema).batch

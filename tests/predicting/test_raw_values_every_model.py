@@ -17,7 +17,7 @@ from clickline.config import Job
 from clickline.data.synthetic import write_movielens
 from clickline.publish.publisher import Settings, publish
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.store import open_store
 from predictor_worker import predictor_in_thread
@@ -84,10 +84,10 @@ def test_equal_the_trainers(
     store = open_store(tmp_path / "store")
     publish(checkpoint, store, Settings(sample_rows=32))
     wanted: Any = trained_on(checkpoint, text, columns=columns)
-    served = Served("ctr", store, interval=3600)
+    served = ServedModel("ctr", store, interval=3600)
     assert served.refresh(), served.status()
     with Predictor({"ctr": served}) as predictor:
-        assert set(predictor.choose().loaded.reader.columns) == columns_of(served.loaded().schema)
+        assert set(predictor.choose().model_version.reader.columns) == columns_of(served.model_version().schema)
         answer = ask(predictor, rows)
         assert answer.labels == tuple(MOVIELENS.get(name, ["label"]))
         assert answer.probability.shape == (100, len(answer.labels))

@@ -10,10 +10,11 @@ from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, assert_close, question
 
 from clickline.errors import VersionError
-from clickline.serve.predictor.predictor import Chosen, Predictor
-from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
-from clickline.serve.serve_settings import Limits
+from clickline.net.request_errors import RequestError
+from clickline.serve.prediction import PredictionResult
+from clickline.serve.predictor.predictor import ChosenVersion, Predictor
+from clickline.serve.predictor.served_model import ServedModel
+from clickline.serve.serve_settings import ServeLimits
 
 
 class Asking:
@@ -21,17 +22,17 @@ class Asking:
 
     def __init__(self, predictor: Predictor, known: Known, first: int, last: int, *, timeout: float = 60.0) -> None:
         self.rows = slice(first, last)
-        self._results: SimpleQueue[Answer | RequestError] = SimpleQueue()
-        self.chosen: Chosen = predictor.choose()
-        asked = question(self.chosen.loaded, known.rows[self.rows])
+        self._results: SimpleQueue[PredictionResult | RequestError] = SimpleQueue()
+        self.chosen: ChosenVersion = predictor.choose()
+        asked = question(self.chosen.model_version, known.rows[self.rows])
         predictor.submit(self.chosen, asked, done=self._results.put, timeout=timeout)
 
-    def result(self) -> Answer | RequestError:
+    def result(self) -> PredictionResult | RequestError:
         return self._results.get(timeout=60)
 
     def assert_answered(self, known: Known) -> None:
         result = self.result()
-        assert isinstance(result, Answer), result
+        assert isinstance(result, PredictionResult), result
         assert_close(result.probability, known.expected[result.version][self.rows])
 
     def failure(self) -> RequestError:
@@ -40,9 +41,9 @@ class Asking:
         return result
 
 
-def test_what_comes_while_a_batch_runs_is_the_next_batch(known: Known, served: Served) -> None:
+def test_what_comes_while_a_batch_runs_is_the_next_batch(known: Known, served: ServedModel) -> None:
     counts = Recorded()
-    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.model_version()) as gate:
         first = Asking(predictor, known, 0, 3)
         gate.reached.acquire()
         others = [Asking(predictor, known, n, n + 1 + n % 3) for n in range(1, 12)]
@@ -52,11 +53,11 @@ def test_what_comes_while_a_batch_runs_is_the_next_batch(known: Known, served: S
     assert counts.observed["clickline_batch_rows", ""] == [3, sum(1 + n % 3 for n in range(1, 12))]
 
 
-def test_batches_have_a_largest_size_and_large_requests_are_alone(known: Known, served: Served) -> None:
+def test_batches_have_a_largest_size_and_large_requests_are_alone(known: Known, served: ServedModel) -> None:
     counts = Recorded()
     with (
-        Predictor({"ctr": served}, counts=counts, limits=Limits(batch_rows=8)) as predictor,
-        Gate(served.loaded()) as gate,
+        Predictor({"ctr": served}, counts=counts, limits=ServeLimits(batch_rows=8)) as predictor,
+        Gate(served.model_version()) as gate,
     ):
         asked = [Asking(predictor, known, 0, 1)]
         gate.reached.acquire()
@@ -67,18 +68,18 @@ def test_batches_have_a_largest_size_and_large_requests_are_alone(known: Known, 
     assert counts.observed["clickline_batch_rows", ""] == [1, 7, 20, 3]
 
 
-def test_a_delay_waits_for_company(known: Known, served: Served) -> None:
+def test_a_delay_waits_for_company(known: Known, served: ServedModel) -> None:
     counts = Recorded()
-    with Predictor({"ctr": served}, counts=counts, limits=Limits(delay=1.0, batch_rows=6)) as predictor:
+    with Predictor({"ctr": served}, counts=counts, limits=ServeLimits(delay=1.0, batch_rows=6)) as predictor:
         asked = [Asking(predictor, known, n, n + 2) for n in range(3)]
         for one in asked:  # the batch is full before the second is over
             one.assert_answered(known)
     assert counts.observed["clickline_batch_rows", ""] == [6]
 
 
-def test_only_requests_of_one_version_are_put_together(known: Known, served: Served) -> None:
+def test_only_requests_of_one_version_are_put_together(known: Known, served: ServedModel) -> None:
     counts = Recorded()
-    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.model_version()) as gate:
         asked = [Asking(predictor, known, 0, 1)]
         gate.reached.acquire()
         asked.append(Asking(predictor, known, 0, 2))
@@ -89,11 +90,11 @@ def test_only_requests_of_one_version_are_put_together(known: Known, served: Ser
         for one in asked:
             one.assert_answered(known)
     assert counts.observed["clickline_batch_rows", ""] == [1, 2, 7]
-    assert [one.chosen.loaded.version for one in asked] == [3, 3, 1, 1]
+    assert [one.chosen.model_version.version for one in asked] == [3, 3, 1, 1]
 
 
-def test_one_request_too_many_is_refused_with_a_word_when_to_come_again(known: Known, served: Served) -> None:
-    with Predictor({"ctr": served}, limits=Limits(queue=5)) as predictor, Gate(served.loaded()) as gate:
+def test_one_request_too_many_is_refused_with_a_word_when_to_come_again(known: Known, served: ServedModel) -> None:
+    with Predictor({"ctr": served}, limits=ServeLimits(queue=5)) as predictor, Gate(served.model_version()) as gate:
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
         waiting = [Asking(predictor, known, 0, 1) for _ in range(5)]
@@ -108,9 +109,9 @@ def test_one_request_too_many_is_refused_with_a_word_when_to_come_again(known: K
         Asking(predictor, known, 0, 1).assert_answered(known)  # there is room again
 
 
-def test_a_request_that_waited_too_long_is_not_computed(known: Known, served: Served) -> None:
+def test_a_request_that_waited_too_long_is_not_computed(known: Known, served: ServedModel) -> None:
     counts = Recorded()
-    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.loaded()) as gate:
+    with Predictor({"ctr": served}, counts=counts) as predictor, Gate(served.model_version()) as gate:
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
         late = Asking(predictor, known, 0, 2, timeout=0.0)
@@ -123,8 +124,8 @@ def test_a_request_that_waited_too_long_is_not_computed(known: Known, served: Se
     assert counts.observed["clickline_batch_rows", ""] == [1, 3]
 
 
-def test_draining_finishes_what_is_here_and_takes_no_more(known: Known, served: Served) -> None:
-    with Predictor({"ctr": served}) as predictor, Gate(served.loaded()) as gate:
+def test_draining_finishes_what_is_here_and_takes_no_more(known: Known, served: ServedModel) -> None:
+    with Predictor({"ctr": served}) as predictor, Gate(served.model_version()) as gate:
         asked = [Asking(predictor, known, 0, 1) for _ in range(3)]
         gate.reached.acquire()
         assert not predictor.drain(0.0)
@@ -141,8 +142,8 @@ def test_draining_finishes_what_is_here_and_takes_no_more(known: Known, served: 
             one.assert_answered(known)
 
 
-def test_a_batch_that_fails_is_tried_request_by_request(known: Known, served: Served) -> None:
-    with Predictor({"ctr": served}) as predictor, Gate(served.loaded()) as gate:
+def test_a_batch_that_fails_is_tried_request_by_request(known: Known, served: ServedModel) -> None:
+    with Predictor({"ctr": served}) as predictor, Gate(served.model_version()) as gate:
         gate.error = VersionError("a network that fails")
         first = Asking(predictor, known, 0, 1)
         gate.reached.acquire()
@@ -156,21 +157,21 @@ def test_a_batch_that_fails_is_tried_request_by_request(known: Known, served: Se
 
 
 def test_whoever_cannot_be_told_does_not_stop_the_others(
-    known: Known, served: Served, caplog: pytest.LogCaptureFixture
+    known: Known, served: ServedModel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(result: Answer | RequestError) -> None:
+    def broken(result: PredictionResult | RequestError) -> None:
         raise RuntimeError("nobody listens")
 
     with Predictor({"ctr": served}) as predictor:
         chosen = predictor.choose()
-        predictor.submit(chosen, question(chosen.loaded, known.rows[:1]), done=broken)
+        predictor.submit(chosen, question(chosen.model_version, known.rows[:1]), done=broken)
         Asking(predictor, known, 0, 1).assert_answered(known)
-        eventually(lambda: "whoever asked could not be told" in caplog.text)
+        eventually(lambda: "the callback of a request failed" in caplog.text)
         assert predictor.drain(60)
 
 
 def test_a_bug_on_the_way_is_told_and_the_thread_lives(
-    known: Known, served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    known: Known, served: ServedModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     counts = Recorded()
     with Predictor({"ctr": served}, counts=counts) as predictor:
@@ -183,8 +184,11 @@ def test_a_bug_on_the_way_is_told_and_the_thread_lives(
         assert predictor.drain(60)
 
 
-def test_several_threads_answer_side_by_side(known: Known, served: Served) -> None:
-    with Predictor({"ctr": served}, threads=2, limits=Limits(batch_rows=1)) as predictor, Gate(served.loaded()) as gate:
+def test_several_threads_answer_side_by_side(known: Known, served: ServedModel) -> None:
+    with (
+        Predictor({"ctr": served}, threads=2, limits=ServeLimits(batch_rows=1)) as predictor,
+        Gate(served.model_version()) as gate,
+    ):
         asked = [Asking(predictor, known, 0, 1), Asking(predictor, known, 1, 2)]
         gate.reached.acquire()
         gate.reached.acquire()  # both are at it
@@ -193,9 +197,11 @@ def test_several_threads_answer_side_by_side(known: Known, served: Served) -> No
             one.assert_answered(known)
 
 
-def test_without_threads_whoever_is_woken_computes_all_that_came_as_one_batch(known: Known, served: Served) -> None:
+def test_without_threads_whoever_is_woken_computes_all_that_came_as_one_batch(
+    known: Known, served: ServedModel
+) -> None:
     counts, calls = Recorded(), []
-    with Predictor({"ctr": served}, threads=0, counts=counts, limits=Limits(batch_rows=8)) as predictor:
+    with Predictor({"ctr": served}, threads=0, counts=counts, limits=ServeLimits(batch_rows=8)) as predictor:
         early = Asking(predictor, known, 0, 2)
         predictor.attach(calls.append)
         others = [Asking(predictor, known, n, n + 2) for n in range(1, 6)]

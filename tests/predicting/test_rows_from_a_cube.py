@@ -16,12 +16,13 @@ from raw_rows import Recorded, ask, assert_close, question
 
 from clickline.data.schema import Schema
 from clickline.launch.local_cube import LocalCube
-from clickline.serve.predictor import row_sources
+from clickline.net.request_errors import RequestError
+from clickline.serve.predictor.model_version import ModelVersion
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import RequestError
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.serve.serve_settings import ServeConfig
 from clickline.versions.store import Store
+from unpinned_predictor import UnpinnedCube, from_cube_unpinned
 
 
 @pytest.fixture
@@ -32,8 +33,8 @@ def cube(known: Known) -> Iterator[CubeServers]:
         yield servers
 
 
-def served_from(cube: CubeServers, store: Store, *, refresh: bool = True, **options: Any) -> Served:
-    found = Served("ctr", store, cube=cube.client(), **{"interval": 3600, **options})
+def served_from(cube: CubeServers, store: Store, *, refresh: bool = True, **options: Any) -> ServedModel:
+    found = ServedModel("ctr", store, cube=cube.client(), **{"interval": 3600, **options})
     if refresh:
         assert found.refresh(), found.status()
     return found
@@ -90,7 +91,7 @@ def test_no_answer_mixes_versions_while_the_cube_switches_and_drops(known: Known
                 if version not in cube.servers[0].versions():
                     cube.load(version)
                 cube.switch(version, drop=(1 + (turn - 1) % 3,) if turn > 1 else ())
-                eventually(lambda version=version: predictor.models["ctr"].loaded().version == version)
+                eventually(lambda version=version: predictor.models["ctr"].model_version().version == version)
                 count = seen.total()
                 eventually(lambda count=count: seen.total() > count + 3)
         finally:
@@ -108,11 +109,11 @@ def test_a_version_that_the_cube_has_dropped_gives_way_to_the_current_one(known:
         chosen = predictor.choose()
         pinned = predictor.choose(version=3)
         cube.switch(1, drop=(3,))
-        answer = predictor.ask(chosen, question(chosen.loaded, known.rows), timeout=30)
+        answer = predictor.ask(chosen, question(chosen.model_version, known.rows), timeout=30)
         assert answer.version == 1  # whole, by the version that is there
         assert_close(answer.probability, known.expected[1])
-        with pytest.raises(RequestError, match="version 3 is on the cube no more") as caught:
-            predictor.ask(pinned, question(pinned.loaded, known.rows), timeout=30)
+        with pytest.raises(RequestError, match="version 3 is no longer on the cube") as caught:
+            predictor.ask(pinned, question(pinned.model_version, known.rows), timeout=30)
         assert caught.value.reason == "unknown_version"
 
 
@@ -122,7 +123,7 @@ def test_a_request_is_read_again_if_the_other_version_has_other_features(
     monkeypatch.setattr(Schema, "same_features", lambda self, other: False)
     with Predictor({"ctr": served_from(cube, known.store)}) as predictor:
         chosen = [predictor.choose(), predictor.choose()]
-        asked = question(chosen[0].loaded, known.rows[:2])  # of other rows, to see which were predicted
+        asked = question(chosen[0].model_version, known.rows[:2])  # of other rows, to see which were predicted
         cube.switch(1, drop=(3,))
         answer = predictor.ask(
             chosen[0],
@@ -137,12 +138,10 @@ def test_a_request_is_read_again_if_the_other_version_has_other_features(
         assert caught.value.reason == "not_ready"
 
 
-def test_without_pinning_answers_are_mixed(
-    known: Known, cube: CubeServers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv(row_sources.UNPINNED, "1")
+def test_without_pinning_answers_are_mixed(known: Known, cube: CubeServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ModelVersion, "from_cube", from_cube_unpinned)
     served = served_from(cube, known.store)
-    assert "rows are read without a version" in caplog.text
+    reads = UnpinnedCube.reads
     with Predictor({"ctr": served}) as predictor:
         assert_close(ask(predictor, known.rows).probability, known.expected[3])
         cube.switch(1)
@@ -150,6 +149,7 @@ def test_without_pinning_answers_are_mixed(
         answer = ask(predictor, known.rows)
         assert answer.version == 3
         assert np.abs(answer.probability - known.expected[3]).max() > 1e-3  # rows of 1 in the network of 3
+        assert UnpinnedCube.reads > reads  # rows were read without a version
 
 
 @pytest.mark.parametrize("failure", ["error", "zeros"])
@@ -212,7 +212,7 @@ def test_a_cube_of_processes_from_store_to_answer_and_back(known: Known, tmp_pat
             assert_close(ask(predictor, known.rows).probability, known.expected[3])
             known.switch(2)
             cube.wait_for(2)
-            eventually(lambda: predictor.models["ctr"].loaded().version == 2)
+            eventually(lambda: predictor.models["ctr"].model_version().version == 2)
             answer = ask(predictor, known.rows)
             assert answer.version == 2
             assert_close(answer.probability, known.expected[2])

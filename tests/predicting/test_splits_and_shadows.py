@@ -12,23 +12,23 @@ import pytest
 from known_versions import Gate, Known, eventually
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.serve.predictor.traffic_split import Shadow, Split, Variant
-from clickline.serve.requests import RequestError
 
 DRAWS = 10_000
 VARIANTS = [Variant("one", 7, "a"), Variant("two", 2, "b"), Variant("one", 1, "c")]
 
 
 @pytest.fixture
-def models(known: Known) -> Iterator[dict[str, Served]]:
+def models(known: Known) -> Iterator[dict[str, ServedModel]]:
     """Two models: version 3 and version 1 of the same store. They look for another in an hour."""
-    two = Served("two", known.store, interval=3600)
+    two = ServedModel("two", known.store, interval=3600)
     known.switch(1)
     two.refresh()
-    one = Served("one", known.store, interval=3600)
+    one = ServedModel("one", known.store, interval=3600)
     known.switch(3)
     one.refresh()
     yield {"one": one, "two": two}
@@ -64,7 +64,7 @@ def test_a_split_without_stickiness_does_not_look_at_the_key() -> None:
     assert len({split.draw("somebody").tag for _ in range(200)}) > 1
 
 
-def test_the_answer_names_model_and_variant(known: Known, models: dict[str, Served]) -> None:
+def test_the_answer_names_model_and_variant(known: Known, models: dict[str, ServedModel]) -> None:
     counts = Recorded()
     split = Split("main", VARIANTS, sticky=True)
     with Predictor(models, splits={"main": split}, default="main", counts=counts) as predictor:
@@ -87,18 +87,20 @@ def test_the_answer_names_model_and_variant(known: Known, models: dict[str, Serv
         assert predictor.status()["splits"]["main"][1] == {"model": "two", "weight": 2, "tag": "b"}
 
 
-def test_names_that_are_not_there(models: dict[str, Served]) -> None:
+def test_names_that_are_not_there(models: dict[str, ServedModel]) -> None:
     with Predictor(models, splits={"main": Split("main", VARIANTS)}) as predictor:
         with pytest.raises(RequestError, match=r"there is no model mian; did you mean main\?") as caught:
             predictor.choose("mian")
         assert (caught.value.reason, caught.value.status) == ("unknown_model", 404)
-        with pytest.raises(RequestError, match="which model\\? There are: main, one, two"):
+        with pytest.raises(RequestError, match="the request names no model; known: main, one, two"):
             predictor.choose()
         with pytest.raises(RequestError, match="main is a split, whose models have versions of their own"):
             predictor.choose("main", version=3)
 
 
-def test_a_shadow_is_asked_and_its_answers_are_compared_and_counted(known: Known, models: dict[str, Served]) -> None:
+def test_a_shadow_is_asked_and_its_answers_are_compared_and_counted(
+    known: Known, models: dict[str, ServedModel]
+) -> None:
     counts = Recorded()
     shadows = {"one": Shadow("two", 1.0)}
     with Predictor(models, shadows=shadows, default="one", counts=counts) as predictor:
@@ -118,11 +120,11 @@ def test_a_shadow_is_asked_and_its_answers_are_compared_and_counted(known: Known
         assert len(counts.observed["clickline_predicted_probability", series("one", "", "label")]) == 10
 
 
-def test_a_shadow_that_hangs_delays_nobody_and_does_not_pile_up(known: Known, models: dict[str, Served]) -> None:
+def test_a_shadow_that_hangs_delays_nobody_and_does_not_pile_up(known: Known, models: dict[str, ServedModel]) -> None:
     counts = Recorded()
     with (
         Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor,
-        Gate(models["two"].loaded()) as gate,
+        Gate(models["two"].model_version()) as gate,
     ):
         ask(predictor, known.rows[:1])
         assert gate.reached.acquire(timeout=60)  # its copy is held up, alone
@@ -143,10 +145,10 @@ def test_a_share_of_the_requests_is_copied() -> None:
     assert abs(drawn - 0.2 * DRAWS) < 3 * sqrt(DRAWS * 0.2 * 0.8)
 
 
-def test_a_shadow_that_is_not_ready_is_no_trouble(known: Known, models: dict[str, Served]) -> None:
+def test_a_shadow_that_is_not_ready_is_no_trouble(known: Known, models: dict[str, ServedModel]) -> None:
     counts = Recorded()
     models["two"].close()
     with Predictor(models, shadows={"one": Shadow("two", 1.0)}, default="one", counts=counts) as predictor:
         chosen = predictor.choose()
-        assert predictor.ask(chosen, question(chosen.loaded, known.rows[:1])).model == "one"
+        assert predictor.ask(chosen, question(chosen.model_version, known.rows[:1])).model == "one"
         eventually(lambda: counts.counted.get(("clickline_shadow_total", series("one", "two", "not_ready"))) == 1)

@@ -13,15 +13,16 @@ import pytest
 from known_versions import Known, eventually, seal
 from raw_rows import Recorded, ask, assert_close, question
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
-from clickline.serve.requests import Answer, RequestError
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.versions import donefile, file_copy
 from clickline.versions.store import Store, open_store
 
 
-def test_the_newest_version_answers_and_says_so(known: Known, served: Served) -> None:
+def test_the_newest_version_answers_and_says_so(known: Known, served: ServedModel) -> None:
     with Predictor({"ctr": served}) as predictor:
         assert predictor.ready()
         answer = ask(predictor, known.rows)
@@ -43,7 +44,7 @@ def test_no_answer_mixes_versions_while_they_switch(known: Known) -> None:
                 wrong.append((answer.version, first))
             seen[answer.version] += 1
 
-    with Predictor({"ctr": Served("ctr", known.store, interval=0.002)}) as predictor:
+    with Predictor({"ctr": ServedModel("ctr", known.store, interval=0.002)}) as predictor:
         eventually(predictor.ready)
         clients = [threading.Thread(target=client, args=(seed,)) for seed in range(4)]
         for one in clients:
@@ -53,7 +54,7 @@ def test_no_answer_mixes_versions_while_they_switch(known: Known) -> None:
                 version = 1 + (turn % 3)
                 known.switch(version)
                 before = seen.total()
-                eventually(lambda version=version: predictor.models["ctr"].loaded().version == version)
+                eventually(lambda version=version: predictor.models["ctr"].model_version().version == version)
                 eventually(lambda before=before: seen.total() > before + 3)
         finally:
             stop.set()
@@ -63,12 +64,12 @@ def test_no_answer_mixes_versions_while_they_switch(known: Known) -> None:
     assert set(seen) == {1, 2, 3}
 
 
-def test_a_request_keeps_its_version_to_the_end(known: Known, served: Served) -> None:
+def test_a_request_keeps_its_version_to_the_end(known: Known, served: ServedModel) -> None:
     with Predictor({"ctr": served}) as predictor:
         chosen = predictor.choose()
         known.switch(1)
         assert served.refresh()
-        answer = predictor.ask(chosen, question(chosen.loaded, known.rows))
+        answer = predictor.ask(chosen, question(chosen.model_version, known.rows))
         assert answer.version == 3
         assert_close(answer.probability, known.expected[3])
         assert ask(predictor, known.rows).version == 1
@@ -79,18 +80,18 @@ def mapped(name: str) -> bool:
 
 
 def test_a_version_is_let_go_with_its_last_request(known: Known) -> None:
-    served = Served("ctr", known.store, interval=3600, keep=1)
+    served = ServedModel("ctr", known.store, interval=3600, keep=1)
     served.refresh()
     with Predictor({"ctr": served}) as predictor:
         ask(predictor, known.rows)
         chosen = predictor.choose()
-        old = weakref.ref(chosen.loaded)
+        old = weakref.ref(chosen.model_version)
         place = f"{known.store.url}/v0000000003"
         known.switch(1)
         served.refresh()
         assert ask(predictor, known.rows).version == 1
         assert old() is not None and mapped(place)  # somebody holds it
-        assert_close(predictor.ask(chosen, question(chosen.loaded, known.rows)).probability, known.expected[3])
+        assert_close(predictor.ask(chosen, question(chosen.model_version, known.rows)).probability, known.expected[3])
         del chosen
         eventually(lambda: old() is None)
         assert not mapped(place)
@@ -98,14 +99,14 @@ def test_a_version_is_let_go_with_its_last_request(known: Known) -> None:
 
 
 def test_many_switches_leave_nothing_open(known: Known) -> None:
-    served = Served("ctr", known.store, interval=3600, keep=1)
+    served = ServedModel("ctr", known.store, interval=3600, keep=1)
     with Predictor({"ctr": served}) as predictor:
         eventually(predictor.ready)
 
         def turn() -> tuple[int, int]:
             for version in (1, 2, 3):
                 known.switch(version)
-                assert served.refresh() or version == served.loaded().version
+                assert served.refresh() or version == served.model_version().version
                 assert ask(predictor, known.rows[:3]).version == version
             maps = Path("/proc/self/maps").read_text().count(".dict")
             return len(list(Path("/proc/self/fd").iterdir())), maps
@@ -116,7 +117,7 @@ def test_many_switches_leave_nothing_open(known: Known) -> None:
         assert last == first
 
 
-def test_the_last_versions_can_be_asked_for_by_number(known: Known, served: Served) -> None:
+def test_the_last_versions_can_be_asked_for_by_number(known: Known, served: ServedModel) -> None:
     known.switch(1)
     served.refresh()
     with Predictor({"ctr": served}) as predictor:
@@ -124,13 +125,13 @@ def test_the_last_versions_can_be_asked_for_by_number(known: Known, served: Serv
         answer = ask(predictor, known.rows, version=3)
         assert answer.version == 3
         assert_close(answer.probability, known.expected[3])
-        with pytest.raises(RequestError, match=r"no version 2 loaded; there are: 1, 3") as caught:
+        with pytest.raises(RequestError, match=r"no version 2 loaded; loaded are: 1, 3") as caught:
             predictor.choose(version=2)
         assert (caught.value.reason, caught.value.status) == ("unknown_version", 404)
 
 
 def test_without_a_version_nothing_is_ready(tmp_path: Path) -> None:
-    served = Served("ctr", open_store(tmp_path / "empty"), interval=3600)
+    served = ServedModel("ctr", open_store(tmp_path / "empty"), interval=3600)
     with Predictor({"ctr": served}) as predictor:
         assert not predictor.ready()
         with pytest.raises(RequestError, match="model ctr has no version yet") as caught:
@@ -141,7 +142,7 @@ def test_without_a_version_nothing_is_ready(tmp_path: Path) -> None:
 def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
     counts = Recorded()
     known.switch(1)
-    served = Served("ctr", known.store, interval=1e-9, counts=counts)
+    served = ServedModel("ctr", known.store, interval=1e-9, counts=counts)
     assert served.refresh()
     files = [Path(known.store.url) / donefile.directory_of(version) / "network.onnx" for version in (1, 3)]
     good = files[1].read_bytes()
@@ -152,14 +153,14 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
         assert not served.refresh()
         assert_close(ask(predictor, known.rows).probability, known.expected[1])
         failure = served.status()["failure"]
-        assert failure["version"] == 3 and "differences of up to" in failure["error"]
+        assert failure["version"] == 3 and "predictions of its golden sample differ by up to" in failure["error"]
         assert counts.counted["clickline_version_failures_total", ""] >= 1
         files[1].write_bytes(good[:-10])
         assert not served.refresh()
         assert "bytes; expected" in served.status()["failure"]["error"]
         files[1].write_bytes(good)
         sealed()
-        eventually(lambda: served.refresh() or served.loaded().version == 3)
+        eventually(lambda: served.refresh() or served.model_version().version == 3)
         assert served.status()["failure"] is None
         assert_close(ask(predictor, known.rows).probability, known.expected[3])
     assert counts.gauges["clickline_version", "ctr"] == 3
@@ -168,20 +169,20 @@ def test_a_version_that_predicts_otherwise_is_not_taken(known: Known) -> None:
 def test_a_failed_version_is_not_tried_at_every_look(known: Known) -> None:
     counts = Recorded()
     (Path(known.store.url) / donefile.directory_of(3) / "network.onnx").write_bytes(b"")
-    served = Served("ctr", known.store, interval=600, counts=counts)
+    served = ServedModel("ctr", known.store, interval=600, counts=counts)
     for _ in range(5):
         assert not served.refresh()
     assert counts.counted["clickline_version_failures_total", ""] == 1
     with pytest.raises(RequestError, match=r"no version yet: .*expected"):
-        served.loaded()
+        served.model_version()
 
 
-def test_a_garbled_donefile_leaves_the_current_version_in_service(known: Known, served: Served) -> None:
+def test_a_garbled_donefile_leaves_the_current_version_in_service(known: Known, served: ServedModel) -> None:
     with (Path(known.store.url) / donefile.DONEFILE).open("ab") as file:
         file.write(b"garbled\n")
     assert not served.refresh()
     assert "garbled" in served.status()["failure"]["error"]
-    assert served.loaded().version == 3
+    assert served.model_version().version == 3
 
 
 def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
@@ -202,7 +203,7 @@ def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
         return copy(store, name, to, limit=limit)
 
     monkeypatch.setattr(file_copy, "_copy", copy_and_tell)
-    served = Served("ctr", elsewhere, interval=3600)
+    served = ServedModel("ctr", elsewhere, interval=3600)
     with Predictor({"ctr": served}) as predictor:
         eventually(predictor.ready)
         assert_close(ask(predictor, known.rows).probability, known.expected[1])
@@ -219,12 +220,12 @@ def test_a_store_elsewhere_is_fetched_once_and_leaves_nothing_behind(
 
 def test_what_is_counted_on_the_way(known: Known) -> None:
     counts = Recorded()
-    served = Served("ctr", known.store, interval=3600, counts=counts)
+    served = ServedModel("ctr", known.store, interval=3600, counts=counts)
     served.refresh()
     assert ("clickline_keys_total", "") not in counts.counted  # the check of a version is no request
     with Predictor({"ctr": served}, counts=counts) as predictor:
         answer = ask(predictor, [{**row, "C1": "never seen before"} for row in known.rows[:4]])
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PredictionResult)
     assert counts.counted["clickline_rows_total", ""] == 4
     assert counts.counted["clickline_keys_total", ""] > 50
     assert counts.counted["clickline_missing_keys_total", ""] >= 2  # one key, two tables

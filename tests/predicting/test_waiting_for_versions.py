@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from known_versions import Known
 
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.versions.store import open_store
 
 
 def test_a_model_without_a_version_is_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = open_store(str(tmp_path / "no-such-store"))
-    served = Served("deep", store, interval=3600)
+    served = ServedModel("deep", store, interval=3600)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert not served.refresh()
@@ -24,5 +24,5 @@ def test_a_model_without_a_version_is_named_once(tmp_path: Path, caplog: pytest.
 
 def test_a_model_with_a_version_is_not_waited_for(known: Known, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert Served("ctr", known.store, interval=3600).refresh()
+        assert ServedModel("ctr", known.store, interval=3600).refresh()
     assert "waiting" not in caplog.text

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,12 +18,16 @@ from prediction_askers import MODEL
 
 _FIRST_VERSION = re.compile(rf"serve\.\d+ model {MODEL}: version \d+$", re.MULTILINE)
 _UNTIL_NEXT = (0.5, 2.5)
+COMMAND = (sys.executable, "-m", "clickline")
 
 
 class PredictorProcess:
     """`clickline serve` with rows from a cube."""
 
-    def __init__(self, directory: Path, cube: CubeProcesses, *, workers: int, **env: str) -> None:
+    def __init__(
+        self, directory: Path, cube: CubeProcesses, *, workers: int, command: Sequence[str] = COMMAND, **env: str
+    ) -> None:
+        """`command`: what runs `clickline`."""
         self.log, self._ready = directory / "predictor.log", directory / "predictor.json"
         self.workers = workers
         addresses = ";".join(",".join(replicas) for replicas in cube.servers)
@@ -30,7 +35,7 @@ class PredictorProcess:
         arguments += ["--listen", "127.0.0.1:0", "--workers", str(workers), "--ready-file", str(self._ready)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "clickline", "serve", *arguments],
+                [*command, "serve", *arguments],
                 env={**os.environ, "CLICKLINE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1", **env},
                 stdout=log,
                 stderr=log,

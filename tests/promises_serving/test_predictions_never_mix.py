@@ -8,13 +8,14 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from asked_predictors import PredictorProcess, WorkerKiller
+from asked_predictors import COMMAND, PredictorProcess, WorkerKiller
 
+import unpinned_predictor
 from cube_processes import CubeProcesses, eventually
 from killing import Killer
 from model_versions import ModelVersions
@@ -39,10 +40,10 @@ class Suite:
         self._random = random.Random(SEED)
         self.counts: Counter[str] = Counter(bases=0, deltas=0, rollbacks=0)
 
-    def start(self, **env: str) -> None:
+    def start(self, *, command: Sequence[str]) -> None:
         self.cube.start_all()
         self.cube.await_all(1)
-        self.predictor = PredictorProcess(self.cube.directory, self.cube, workers=2, **env)
+        self.predictor = PredictorProcess(self.cube.directory, self.cube, workers=2, command=command)
         self.askers = [
             (PlainAsker if n < PLAIN else Asker)(self.predictor.url, self.versions, seed=100 * SEED + n)
             for n in range(CLIENTS)
@@ -99,10 +100,10 @@ class Suite:
 
 
 @contextmanager
-def serving(directory: Path, checkpoint: Path, **env: str) -> Iterator[Suite]:
+def serving(directory: Path, checkpoint: Path, *, command: Sequence[str] = COMMAND) -> Iterator[Suite]:
     suite = Suite(directory, checkpoint)
     try:
-        suite.start(**env)
+        suite.start(command=command)
         yield suite
     finally:
         suite.close()
@@ -141,7 +142,7 @@ def test_every_answer_is_what_the_version_it_names_predicts(
 def test_without_a_version_for_each_request_predictions_mix_and_are_found_out(
     tmp_path: Path, checkpoint: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    with serving(tmp_path, checkpoint, CLICKLINE_UNPINNED="1") as suite:
+    with serving(tmp_path, checkpoint, command=unpinned_predictor.COMMAND) as suite:
         for _ in range(SWITCHES):
             suite.switch("deltas")
             if suite.total()["mixed"] >= 3:

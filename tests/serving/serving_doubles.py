@@ -20,12 +20,15 @@ import numpy as np
 
 from clickline.config.features import Dense, Slot
 from clickline.data.schema import Schema
-from clickline.serve.http.auth import Guard
-from clickline.serve.http.connection_table import Timing
-from clickline.serve.metrics.counters import Counts
+from clickline.launch.predictor_processes import PROTOCOLS
+from clickline.net.request_errors import refuse
+from clickline.serve.http.auth import TokenAuth
+from clickline.serve.http.connection_table import ConnectionTimeouts
+from clickline.serve.metrics.counters import Counters
+from clickline.serve.metrics.metric_sink import MetricSink
 from clickline.serve.metrics.request_series import series_of
+from clickline.serve.prediction import PredictionInput, PredictionResult
 from clickline.serve.predictor.feature_reader import FeatureReader
-from clickline.serve.requests import Answer, Counting, Question, refuse
 from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import Worker
 
@@ -55,20 +58,22 @@ class StubServed:
             watermark=None,
         )
 
+    versions = (VERSION - 1, VERSION)
+
     def status(self) -> dict[str, Any]:
-        return {"version": VERSION, "versions": [VERSION - 1, VERSION]}
+        return {"version": VERSION, "versions": list(self.versions)}
 
 
 class StubPredictor:
     """`hold` keeps answers back until `let_go`; `full` refuses everything; `missing` has no version yet."""
 
-    def __init__(self, *, counts: Counting | None = None, hold: bool = False, at_once: bool = False) -> None:
+    def __init__(self, *, counts: MetricSink | None = None, hold: bool = False, at_once: bool = False) -> None:
         self.models = {"ctr": StubServed()}
         self.names = ["ctr"]
         self.hold, self.at_once, self.full, self.missing, self.broken = hold, at_once, False, False, False
         self.asked: list[tuple[str | None, int | None, Any]] = []
         self._counts = counts
-        self._held: list[tuple[Done, Question]] = []
+        self._held: list[tuple[Done, PredictionInput]] = []
         self._arrived = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -85,10 +90,10 @@ class StubPredictor:
             raise refuse("unknown_version", f"model ctr has no version {version}")
         served = self.models["ctr"]
         return SimpleNamespace(
-            loaded=served.current, model="ctr", tag="", served=served, shadow=None, series=series_of("ctr")
+            model_version=served.current, model="ctr", tag="", served=served, shadow=None, series=series_of("ctr")
         )
 
-    def submit(self, chosen: Any, question: Question, *, done: Done, **_: Any) -> None:
+    def submit(self, chosen: Any, question: PredictionInput, *, done: Done, **_: Any) -> None:
         if self.full:
             raise refuse("overloaded", "256 requests are waiting, which is the limit", 0.3)
         if self.broken:
@@ -123,6 +128,12 @@ class StubPredictor:
     def ready(self) -> bool:
         return not self.missing
 
+    def unready_models(self) -> list[str]:
+        return ["ctr"] if self.missing else []
+
+    def data_times(self) -> dict[str, float]:
+        return {"ctr": self.models["ctr"].current.created}
+
     def status(self) -> dict[str, Any]:
         return {"ready": self.ready(), "default": "ctr", "models": {"ctr": self.models["ctr"].status()}}
 
@@ -148,8 +159,8 @@ class StubPredictor:
                 done(_answer(question))
 
 
-def _answer(question: Question) -> Answer:
-    return Answer(np.full((len(question.batch), 1), PROBABILITY, np.float32), VERSION, "ctr", "", ("label",))
+def _answer(question: PredictionInput) -> PredictionResult:
+    return PredictionResult(np.full((len(question.batch), 1), PROBABILITY, np.float32), VERSION, "ctr", "", ("label",))
 
 
 @dataclass
@@ -159,7 +170,7 @@ class Server:
     port: int
     worker: Worker
     predictor: StubPredictor
-    counts: Counts
+    counts: Counters
     thread: threading.Thread
     directory: Path
     secure: bool = False
@@ -177,8 +188,8 @@ class Server:
 def serving(
     directory: Path,
     *,
-    timing: Timing | None = None,
-    guard: Guard | None = None,
+    timing: ConnectionTimeouts | None = None,
+    auth: TokenAuth | None = None,
     tls: ssl.SSLContext | None = None,
     grace: float = 10.0,
     hold: bool = False,
@@ -192,17 +203,18 @@ def serving(
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     port = listener.getsockname()[1]
-    counts = Counts(directory / "0.counts")
+    counts = Counters(directory / "0.counts")
     predictor = StubPredictor(counts=counts, hold=hold, at_once=at_once)
     worker = Worker(
         config,
         predictor,  # type: ignore[arg-type]
+        protocols=PROTOCOLS,
         listener=listener,
         counts=counts,
         directory=directory,
-        guard=guard or Guard(host="127.0.0.1", token=None, certificates=False),
+        auth=auth or TokenAuth(host="127.0.0.1", token=None, certificates=False),
         tls=tls,
-        timing=timing,
+        timeouts=timing,
         grace=grace,
     )
     thread = threading.Thread(target=worker.run, kwargs={"signals": False}, daemon=True)

@@ -16,15 +16,15 @@ from serving_doubles import StubPredictor
 
 from clickline.launch.predictor_processes import serve, worker_main
 from clickline.processes.logs import set_up
-from clickline.serve.metrics.counters import Counts
-from clickline.serve.requests import Question
+from clickline.serve.metrics.counters import Counters
+from clickline.serve.prediction import PredictionInput
 from clickline.serve.serve_settings import ServeConfig
 
 
 class SlowPredictor(StubPredictor):
     """Takes twenty milliseconds for whatever waits, and a moment until it has a version."""
 
-    def __init__(self, *, counts: Counts) -> None:
+    def __init__(self, *, counts: Counters) -> None:
         super().__init__(counts=counts)
         self.missing = True
         threading.Timer(0.3, self._found).start()
@@ -32,7 +32,7 @@ class SlowPredictor(StubPredictor):
     def _found(self) -> None:
         self.missing = False
 
-    def submit(self, chosen: Any, question: Question, *, done: Any, **_: Any) -> None:
+    def submit(self, chosen: Any, question: PredictionInput, *, done: Any, **_: Any) -> None:
         def late(answer: Any) -> None:
             time.sleep(0.02)
             done(answer)
@@ -40,7 +40,7 @@ class SlowPredictor(StubPredictor):
         super().submit(chosen, question, done=late)
 
 
-def make(_config: ServeConfig, _token: bytes | None, counts: Counts) -> Any:
+def make(_config: ServeConfig, _token: bytes | None, counts: Counters) -> Any:
     return SlowPredictor(counts=counts)
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -16,43 +17,34 @@ from serving_doubles import serving
 
 from clickline.serve.http.admission import ByteBudget
 from clickline.serve.http.connection import Connection
-from clickline.serve.http.connection_table import Front, Timing
-from clickline.serve.http.grpc_relay import Relays
+from clickline.serve.http.connection_table import ConnectionTable, ConnectionTimeouts
+from clickline.serve.http.grpc_relay import GrpcRelay
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.fixture
 def relaying(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """A front whose gRPC server is whoever listens at the path."""
+    """A server of connections whose gRPC server is whoever listens at the path."""
     path = tmp_path / "grpc.sock"
     loop = uvloop.new_event_loop()
     listening = socket.create_server(("127.0.0.1", 0))
 
-    class Nobody:
-        def authorised(self, *head: object, has_body: bool) -> bool: ...
-        def handle(self, exchange: object) -> None: ...
-        def resolve(self, exchange: object, found: object) -> None: ...
-        def sent(self, exchange: object, response: object) -> None: ...
-        def refused(self, error: object) -> None: ...
-        def connected(self, connections: int, *, new: bool) -> None: ...
-        def evicted(self) -> None: ...
-
     async def run() -> None:
-        front = Front(
-            Nobody(),
+        table = ConnectionTable(
             loop=loop,
             body_limit=1000,
             most=10,
             unauthenticated=None,
             budget=ByteBudget(1000),
-            timing=Timing(),
-            relaying=Relays(path, loop=loop),
+            timeouts=ConnectionTimeouts(),
+            relay=GrpcRelay(path, loop=loop),
         )
-        async with await loop.create_server(lambda: Connection(front), sock=listening):
+        nobody: Any = None  # no request gets as far as a handler
+        async with await loop.create_server(lambda: Connection(table, nobody, nobody), sock=listening):
             await stop.wait()
-        for guest in list(front.guests):
-            guest.abort()
+        for connection in list(table.connections):
+            connection.abort()
 
     stop = asyncio.Event()
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)

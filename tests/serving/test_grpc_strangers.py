@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clickline.client.payloads import infer_request
+from clickline.net.protos import open_inference_pb2 as messages
 from clickline.serve.http.http2_frames import PREFACE, FrameHeads, OpenCalls
 from clickline.serve.protocols.grpc_service import SERVICE
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
 from cube_processes import eventually
 from model_versions import TOLERANCE, ModelVersions
 from predictor_worker import TOKEN, PredictorWorker

@@ -13,10 +13,10 @@ from raw_http import Talk, chunked, get, post
 from serving_doubles import BODY, PROBABILITY, VERSION, Server, serving
 
 from clickline.serve.http.connection import AT_ONCE
-from clickline.serve.http.connection_table import Timing
+from clickline.serve.http.connection_table import ConnectionTimeouts
 
 LIVE = "/v2/health/live"
-SHORT = Timing(head=0.3, body=0.3, idle=0.3, writing=0.5, linger=0.5)
+SHORT = ConnectionTimeouts(head=0.3, body=0.3, idle=0.3, writing=0.5, linger=0.5)
 
 
 def test_one_connection_serves_many_requests(talk: Talk) -> None:
@@ -310,7 +310,7 @@ def test_who_does_not_read_its_answers_is_not_read_from_and_given_up(tmp_path: P
 
 
 def test_connections_above_the_limit_are_told_so(tmp_path: Path) -> None:
-    with serving(tmp_path, limits={"connections": 3}, timing=Timing(linger=0.5)) as server:
+    with serving(tmp_path, limits={"connections": 3}, timing=ConnectionTimeouts(linger=0.5)) as server:
         talks = [Talk(server.connect()) for _ in range(3)]
         for talk in talks:
             talk.send(get(LIVE))

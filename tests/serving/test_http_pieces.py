@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from raw_http import chunked, get, post
 
+from clickline.net.request_errors import RequestError
 from clickline.serve.http.http_messages import Request
-from clickline.serve.http.request_parser import Incoming
-from clickline.serve.requests import RequestError
+from clickline.serve.http.request_parser import RequestParser
 
 WHOLE = [
     get("/v2?query", "Accept: */*"),
@@ -45,7 +45,7 @@ class Collector:
     def moved_on(self) -> None: ...
     def head(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> None: ...
     def reserve(self, size: int) -> None: ...
-    def told_to_expect(self) -> None: ...
+    def continue_expected(self) -> None: ...
 
     def complete(self, request: Request) -> None:
         body = request.body(limit=1 << 20)
@@ -55,7 +55,7 @@ class Collector:
 def parsed(pieces: list[bytes]) -> tuple[Seen, tuple[str, int] | None]:
     """Requests, and why it stopped if it did."""
     collector = Collector()
-    incoming = Incoming(collector, body_limit=1000)
+    incoming = RequestParser(collector, body_limit=1000)
     try:
         for piece in pieces:
             incoming.feed(piece)
@@ -121,7 +121,7 @@ def test_trailers_are_no_headers() -> None:
         def complete(self, request: Request) -> None:
             headers.append(request.headers)
 
-    Incoming(Looking(), body_limit=1000).feed(request)
+    RequestParser(Looking(), body_limit=1000).feed(request)
     assert [set(found) for found in headers] == [{b"host", b"transfer-encoding"}]
 
 
@@ -133,6 +133,6 @@ def test_a_head_is_offered_to_a_parser_twice_at_most() -> None:
         def head(self, method: bytes, url: bytes, headers: dict[bytes, bytes], *, has_body: bool) -> None:
             heads.append(method)
 
-    incoming = Incoming(Counting(), body_limit=1000)
+    incoming = RequestParser(Counting(), body_limit=1000)
     incoming.feed(post("/predict", b"body", "Connection: Upgrade", "Upgrade: h2c") * 3)
     assert len(heads) == 6

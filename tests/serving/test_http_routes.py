@@ -11,11 +11,13 @@ import pytest
 from raw_http import Talk, get, post
 from serving_doubles import BODY, PROBABILITY, VERSION, Server, serving
 
-from clickline.serve.http.routes import ROUTES, Router
+from clickline.launch.predictor_processes import PROTOCOLS
+from clickline.net.request_errors import REASONS
+from clickline.serve.http.routes import Router, all_routes
 from clickline.serve.metrics.counters import METRICS
 from clickline.serve.openapi.openapi import description
-from clickline.serve.requests import REASONS
 
+ROUTES = all_routes(PROTOCOLS)
 INFER = {"inputs": [{"name": "C1", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]}]}
 ELASTIC = {"instances": [{"slots": [{"slot_name": "C1", "feasigns": [5]}, {"slot_name": "C2", "feasigns": [6]}]}]}
 
@@ -157,14 +159,14 @@ def test_the_server_and_its_models_describe_themselves(client: httpx.Client) -> 
 
 
 def test_names_in_paths_may_be_encoded_and_a_slash_at_the_end_does_no_harm() -> None:
-    router = Router()
+    router = Router(ROUTES)
     assert router.find("/models/a%20b%2Fc/predict").model == "a b/c"
     assert router.find("/v2/").route.template == "/v2"
     assert router.find("http://here:80/v2/models/m").model == "m"
 
 
 def test_random_paths_do_not_fill_the_memory() -> None:
-    router = Router()
+    router = Router(ROUTES)
     for number in range(5000):
         router.find(f"/models/{number}/predict")
     assert len(router._known) <= 1024
@@ -173,12 +175,12 @@ def test_random_paths_do_not_fill_the_memory() -> None:
 def test_every_route_is_described_and_nothing_else() -> None:
     described = {
         (path, method.upper())
-        for path, operations in description()["paths"].items()
+        for path, operations in description(PROTOCOLS)["paths"].items()
         for method in operations
         if method in ("get", "post")
     }
     assert described == {(route.template, route.method) for route in ROUTES}
-    assert set(description()["components"]["schemas"]["Error"]["properties"]["reason"]["enum"]) == set(REASONS)
+    assert set(description(PROTOCOLS)["components"]["schemas"]["Error"]["properties"]["reason"]["enum"]) == set(REASONS)
 
 
 def test_the_page_for_people_needs_nothing_from_elsewhere(client: httpx.Client) -> None:
@@ -187,7 +189,7 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(client: httpx.Client) 
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script" not in page.text and "src=" not in page.text and "http://" not in page.text.replace("https://", "")
     assert all(route.template in page.text for route in ROUTES)
-    assert client.get("/openapi.json").json() == description(("ctr",))
+    assert client.get("/openapi.json").json() == description(PROTOCOLS, ("ctr",))
 
 
 def test_every_metric_is_on_the_page_and_requests_are_counted(client: httpx.Client) -> None:

@@ -12,7 +12,15 @@ import pytest
 
 from clickline.serve.http.acceptor import Balance
 from clickline.serve.metrics import metrics_page
-from clickline.serve.metrics.counters import METRICS, MOST_LABELS, OTHERS, PROBABILITIES, Counts, added_up, series
+from clickline.serve.metrics.counters import (
+    METRICS,
+    MOST_LABELS,
+    OTHERS,
+    PROBABILITIES,
+    Counters,
+    series,
+    sum_of_workers,
+)
 
 
 def page(directory: Path) -> list[str]:
@@ -20,7 +28,7 @@ def page(directory: Path) -> list[str]:
 
 
 def test_nothing_is_lost_between_threads(tmp_path: Path) -> None:
-    counts = Counts(tmp_path / "0.counts")
+    counts = Counters(tmp_path / "0.counts")
 
     def work() -> None:
         for _ in range(5000):
@@ -40,7 +48,7 @@ def test_nothing_is_lost_between_threads(tmp_path: Path) -> None:
 
 def test_workers_are_added_up_and_gauges_by_their_own_rule(tmp_path: Path) -> None:
     for rank in range(3):
-        counts = Counts(tmp_path / f"{rank}.counts")
+        counts = Counters(tmp_path / f"{rank}.counts")
         counts.count("clickline_failures_total", rank + 1, "malformed")
         counts.gauge("clickline_connections", 10)
         counts.gauge("clickline_version", 7 - rank, "ctr")
@@ -60,12 +68,12 @@ def test_workers_are_added_up_and_gauges_by_their_own_rule(tmp_path: Path) -> No
 
 
 def test_a_worker_that_comes_back_goes_on_counting(tmp_path: Path) -> None:
-    before = Counts(tmp_path / "0.counts")
+    before = Counters(tmp_path / "0.counts")
     before.count("clickline_rows_total", 5)
     before.observe("clickline_seconds", 0.1, "total")
     before.gauge("clickline_connections", 99)
     before.gauge("clickline_version", 3, "ctr")
-    after = Counts(tmp_path / "0.counts")
+    after = Counters(tmp_path / "0.counts")
     after.count("clickline_rows_total", 2)
     after.observe("clickline_seconds", 0.1, "total")
     after.count("clickline_keys_total", 1)
@@ -79,7 +87,7 @@ def test_a_worker_that_comes_back_goes_on_counting(tmp_path: Path) -> None:
 def test_prometheus_reads_the_page(tmp_path: Path) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    counts = Counts(tmp_path / "0.counts")
+    counts = Counters(tmp_path / "0.counts")
     counts.count("clickline_requests_total", 1, series("plain", "ctr", 'a "quoted" \\ tag\n'))
     counts.observe("clickline_seconds", 0.0123, "rows")
     counts.count("unheard_of_total", 2, "x")
@@ -97,24 +105,24 @@ def test_prometheus_reads_the_page(tmp_path: Path) -> None:
 
 
 def test_names_from_outside_cannot_fill_the_file(tmp_path: Path) -> None:
-    counts = Counts(tmp_path / "0.counts")
+    counts = Counters(tmp_path / "0.counts")
     for number in range(10_000):
         counts.count("clickline_requests_total", 1, f"tag {number}")
     counts.count("clickline_requests_total", 1, "x" * 10_000)
     for number in range(1000):
         counts.observe(f"histogram_{number}", 1.0)
-    found = added_up([tmp_path / "0.counts"])["clickline_requests_total"]
+    found = sum_of_workers([tmp_path / "0.counts"])["clickline_requests_total"]
     assert len(found) == MOST_LABELS + 1
     assert found[OTHERS][0] == 10_001 - MOST_LABELS
 
 
 def test_values_of_a_batch_are_counted_as_each_by_itself(tmp_path: Path) -> None:
     values = np.array([[0.5, 0.0], [0.0005, 1.0], [0.25, 2.0], [0.5000001, 0.3]], np.float32)
-    counts = Counts(tmp_path / "0.counts")
+    counts = Counters(tmp_path / "0.counts")
     for label, column in (("click", 0), ("buy", 1)):
         for _ in range(2):
             counts.observe_all("clickline_predicted_probability", values[:, column], series("ctr", "", label))
-    found = added_up([tmp_path / "0.counts"])["clickline_predicted_probability"]
+    found = sum_of_workers([tmp_path / "0.counts"])["clickline_predicted_probability"]
     for label, column in (("click", 0), ("buy", 1)):
         numbers = found[series("ctr", "", label)]
         expected = [0.0] * (len(PROBABILITIES) + 1)
@@ -129,17 +137,17 @@ def test_values_of_a_batch_are_counted_as_each_by_itself(tmp_path: Path) -> None
 
 def test_a_file_that_is_being_made_counts_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "1.counts").write_bytes(b"")
-    Counts(tmp_path / "0.counts").count("clickline_rows_total")
+    Counters(tmp_path / "0.counts").count("clickline_rows_total")
     assert "clickline_rows_total 1" in page(tmp_path)
 
 
 def test_a_worker_with_more_connections_lets_others_go_first(tmp_path: Path) -> None:
     one, other = (Balance(tmp_path, rank=rank, workers=2) for rank in range(2))
     assert not one.ahead()
-    one.tell(2)
-    other.tell(1)
+    one.report(2)
+    other.report(1)
     assert one.ahead()
     assert not other.ahead()
     alone = Balance(tmp_path, rank=0, workers=1)
-    alone.tell(5)
+    alone.report(5)
     assert not alone.ahead()

@@ -14,18 +14,18 @@ from serving_doubles import BODY, PROBABILITY, serving
 
 from clickline.errors import JobError
 from clickline.serve.http.admission import EvictingPool, client_network
-from clickline.serve.http.auth import Guard, tls_context
+from clickline.serve.http.auth import TokenAuth, tls_context
 
 TOKEN = b"a token for tests only"
 
 
-def public(token: bytes | None = TOKEN, certificates: bool = False) -> Guard:
+def public(token: bytes | None = TOKEN, certificates: bool = False) -> TokenAuth:
     """As for a server that others can reach; the test's own listens on loopback all the same."""
-    return Guard(host="0.0.0.0", token=token, certificates=certificates)  # noqa: S104
+    return TokenAuth(host="0.0.0.0", token=token, certificates=certificates)  # noqa: S104
 
 
 def test_beyond_loopback_the_token_is_needed_for_all_but_health(tmp_path: Path) -> None:
-    with serving(tmp_path, guard=public()) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
+    with serving(tmp_path, auth=public()) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
         for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/ctr/ready"):
             assert client.get(path).status_code == 200
         for path in ("/v2", "/v2/models/ctr", "/metrics", "/status", "/openapi.json", "/docs", "/nothing"):
@@ -42,15 +42,15 @@ def test_beyond_loopback_the_token_is_needed_for_all_but_health(tmp_path: Path) 
 
 def test_on_loopback_nobody_needs_a_token() -> None:
     for host in ("127.0.0.1", "localhost", "::1"):
-        assert Guard(host=host, token=TOKEN, certificates=False).token is None
+        assert TokenAuth(host=host, token=TOKEN, certificates=False).token is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "", "example.org"])  # noqa: S104
 def test_no_server_is_public_without_token_or_certificates(host: str) -> None:
     with pytest.raises(JobError, match="CLICKLINE_TOKEN"):
-        Guard(host=host, token=None, certificates=False)
-    assert Guard(host=host, token=TOKEN, certificates=False).token == TOKEN
-    assert Guard(host=host, token=None, certificates=True).token is None
+        TokenAuth(host=host, token=None, certificates=False)
+    assert TokenAuth(host=host, token=TOKEN, certificates=False).token == TOKEN
+    assert TokenAuth(host=host, token=None, certificates=True).token is None
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def server_side(certificates: Path, *, clients: bool) -> ssl.SSLContext:
 
 def test_tls(tmp_path: Path, certificates: Path) -> None:
     tls = server_side(certificates, clients=False)
-    with serving(tmp_path, tls=tls, guard=public()) as server:
+    with serving(tmp_path, tls=tls, auth=public()) as server:
         headers = {"Authorization": f"Bearer {TOKEN.decode()}"}
         with httpx.Client(base_url=server.url, trust_env=False, verify=trusting(certificates)) as client:
             assert client.post("/predict", content=BODY).status_code == 401
@@ -120,7 +120,7 @@ def test_tls(tmp_path: Path, certificates: Path) -> None:
 def test_with_client_certificates_only_their_holders_get_in(tmp_path: Path, certificates: Path) -> None:
     tls = server_side(certificates, clients=True)
     guard = public(token=None, certificates=True)
-    with serving(tmp_path, tls=tls, guard=guard) as server:
+    with serving(tmp_path, tls=tls, auth=guard) as server:
         with httpx.Client(base_url=server.url, trust_env=False, verify=trusting(certificates, "client")) as client:
             assert client.post("/predict", content=BODY).json()["predictions"] == [PROBABILITY]
         for name in ("", "stranger"):
@@ -146,7 +146,7 @@ def test_certificates_that_cannot_be_used_are_an_error_with_their_name(tmp_path:
 def test_who_shows_the_token_has_its_own_limit_and_is_told_when_that_is_reached(tmp_path: Path) -> None:
     limits = {"connections": 2, "unauthenticated": 4}
     shown = f"Authorization: Bearer {TOKEN.decode()}"
-    with serving(tmp_path, guard=public(), limits=limits) as server, ExitStack() as stack:
+    with serving(tmp_path, auth=public(), limits=limits) as server, ExitStack() as stack:
         talks = [Talk(stack.enter_context(server.connect())) for _ in range(3)]
         for talk, status in zip(talks, (200, 200, 429), strict=True):
             talk.send(get("/v2", shown))

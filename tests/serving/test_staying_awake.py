@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clickline.serve.http import busy_poll
-from clickline.serve.http.busy_poll import BUSY, REST, Wakefulness
+from clickline.serve.http.busy_poll import BUSY, REST, BusyPoll
 
 SECONDS = 2e-4
 TURN = 1e-5
@@ -43,13 +43,13 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     return made
 
 
-def awake(turns: Any, *, seconds: float = SECONDS) -> Wakefulness:
-    return Wakefulness(turns, seconds=seconds)
+def awake(turns: Any, *, seconds: float = SECONDS) -> BusyPoll:
+    return BusyPoll(turns, seconds=seconds)
 
 
 def test_it_polls_for_the_given_time_and_then_sleeps(turns: Turns) -> None:
     one = awake(turns)
-    one.answered()
+    one.response_sent()
     polled = 0
     while turns.turn():
         polled += 1
@@ -58,22 +58,22 @@ def test_it_polls_for_the_given_time_and_then_sleeps(turns: Turns) -> None:
 
 def test_after_polling_in_vain_it_rests(turns: Turns) -> None:
     one = awake(turns)
-    one.answered()
+    one.response_sent()
     while turns.turn():
         pass
-    one.answered()
+    one.response_sent()
     assert not turns.turn()
     turns.turn(REST)
-    one.answered()
+    one.response_sent()
     assert turns.turn()
 
 
 def test_who_is_asked_in_time_goes_on_polling_after_every_answer(turns: Turns) -> None:
     one = awake(turns)
     for _ in range(3):
-        one.answered()
+        one.response_sent()
         assert turns.turn()
-        one.asked()
+        one.request_came()
         assert turns.turn(10 * BUSY)  # the request was worked on meanwhile
         assert not turns.turn()
 
@@ -82,25 +82,25 @@ def test_several_answers_in_one_go_do_not_look_like_a_busy_machine(turns: Turns)
     one = awake(turns)
     for _ in range(8):
         turns.now += BUSY
-        one.answered()
+        one.response_sent()
     assert turns.turn()
     assert turns.turn()
 
 
 def test_it_sleeps_if_somebody_else_wants_the_core(turns: Turns) -> None:
     one = awake(turns)
-    one.answered()
+    one.response_sent()
     assert turns.turn(2 * BUSY)
     assert not turns.turn()
-    one.answered()
+    one.response_sent()
     assert not turns.turn()
 
 
 def test_it_never_polls_if_told_so_or_on_one_core(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     one = awake(turns, seconds=0.0)
-    one.answered()
+    one.response_sent()
     assert not turns.turn()
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     one = awake(turns)
-    one.answered()
+    one.response_sent()
     assert not turns.turn()

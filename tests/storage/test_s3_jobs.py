@@ -17,7 +17,7 @@ from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.maintenance import list_versions, verify
 from clickline.versions.store import open_store
@@ -134,7 +134,7 @@ def test_versions_are_published_to_a_bucket_served_and_delivered_from_it(
     assert [(one["version"], one["kind"]) for one in listed] == [(1, "base"), (2, "delta")]
     store = open_store(url)
     assert verify(store, 2) > 0
-    served = Served("ctr", store)
+    served = ServedModel("ctr", store)
     assert served.refresh()  # checks that the sample is predicted as the trainer did
     assert served.status()["version"] == 2
     served.close()

@@ -13,7 +13,7 @@ from clickline.config import Job
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions import donefile
 from clickline.versions.maintenance import keep, list_versions, verify
@@ -61,7 +61,7 @@ def test_versions_are_published_to_hdfs_verified_and_served(hdfs: WebHdfsServer,
     assert [one["kind"] for one in list_versions(store)] == ["base", "delta"]
     assert verify(store, 2) > 0
     assert store.names() == ["v0000000001", "v0000000002", "versions.jsonl"]
-    served = Served("ctr", store)
+    served = ServedModel("ctr", store)
     assert served.refresh()
     assert served.status()["version"] == 2
     served.close()

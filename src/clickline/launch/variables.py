@@ -43,7 +43,6 @@ INTERNAL = {
     "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
     "CLICKLINE_FAIL_AT": "For tests: the name of a point in the code at which the process kills itself.",
-    "CLICKLINE_UNPINNED": "For tests: 1 makes a predictor read a cube without naming a version.",
 }
 PADDLE = {
     "TRAINING_ROLE": "CLICKLINE_ROLE: PSERVER, TRAINER or WORKER. HETER is refused: there are no such trainers.",

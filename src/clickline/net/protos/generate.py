@@ -1,4 +1,4 @@
-"""open_inference_pb2.py and .pyi, made from open_inference.proto: python -m clickline.serve.protocols.protos.generate
+"""open_inference_pb2.py and .pyi, made from open_inference.proto: python -m clickline.net.protos.generate
 
 Two things in it are changed. The messages are put into a pool of their own: protobuf's common one refuses two files
 that define the same names, and every other implementation of the protocol defines these, so `import tritonclient.grpc`

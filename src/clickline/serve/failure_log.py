@@ -1,4 +1,4 @@
-"""Failures in the log, with nothing in them that the log's reader could take for a line of ours.
+"""Failures in the log, escaped so that no client can forge a line of it.
 
 The message of an exception may hold what a client sent: line ends, escapes of a terminal. Frames of the traceback are
 ours and stay as they are.
@@ -11,11 +11,12 @@ import traceback
 
 
 def log_failure(log: logging.Logger, what: str, error: BaseException) -> None:
-    """A bug, or what looks like one: where it happened, and what was said."""
+    """Log a bug, or what looks like one, with its traceback."""
     log.error("%s: %s", what, failure_text(error))
 
 
 def failure_text(error: BaseException) -> str:
+    """The exception and its causes, each with its traceback."""
     causes: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(causes) < 5:
