@@ -50,7 +50,7 @@ def load_class(reference: str, *, base: type[T], what: str) -> type[T]:
         known = _classes(module, base)
         raise JobError(f"{what}: {place} has no class '{name}'. Known classes: {', '.join(known) or 'none'}.")
     if not issubclass(found, base):
-        raise JobError(f"{what}: {reference} must derive from {base.__module__}.{base.__name__}.")
+        raise JobError(f"{what}: {reference} must derive from clickline.{base.__name__}")  # both bases are public names
     return found
 
 

@@ -178,4 +178,4 @@ def test_no_other_module_reads_yaml() -> None:
                     readers.add(file.name)
             elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "yaml":
                 readers.add(file.name)
-    assert readers == {"lines.py"}
+    assert readers == {"yaml_lines.py"}

@@ -22,7 +22,7 @@ ROWS = [{"click": number % 2, "user": f"u{number % 7}", "seen": number, "page": 
 READER = """
 import json
 
-from clickline.data.readers import Reader
+from clickline import Reader
 
 
 class Lines(Reader):

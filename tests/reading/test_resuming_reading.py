@@ -102,7 +102,7 @@ def test_data_may_have_moved(tmp_path: Path) -> None:
 def test_other_files_than_before(tmp_path: Path) -> None:
     paths, position = position_in_second_file(tmp_path)
     with pytest.raises(
-        DataError, match=r"should go on in '.*criteo-100-100', file number 2, but that is now '.*-16-16'"
+        DataError, match=r"should resume in '.*criteo-100-100', file number 2, but that is now '.*-16-16'"
     ):
         taken(dataset(paths[::-1], "criteo", tmp_path), start=position)
     with pytest.raises(DataError, match=r"but that is now 'nothing'"):

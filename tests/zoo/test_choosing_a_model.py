@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clickline.config.model import Model as Spec
+from clickline.config.model import ModelSettings
 from clickline.errors import ModelError
 from clickline.models import Fields, Model, build_model, model_class, model_names
 from zoo_data import fields_for
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "models.md"
 
 
 def build(name: str, fields: Fields | None = None, /, **params: object) -> Model:
-    return build_model(Spec(name=name, hidden=[8, 8], params=params), fields or fields_for(name))
+    return build_model(ModelSettings(name=name, hidden=[8, 8], params=params), fields or fields_for(name))
 
 
 def complaint(name: str, fields: Fields | None = None, /, **params: object) -> str:
@@ -33,7 +33,7 @@ def test_the_zoo() -> None:
 
 @pytest.mark.parametrize("name", model_names())
 def test_every_model_builds_with_the_defaults_of_the_job(name: str) -> None:
-    assert isinstance(build_model(Spec(name=name), fields_for(name)), Model)
+    assert isinstance(build_model(ModelSettings(name=name), fields_for(name)), Model)
 
 
 @pytest.mark.parametrize("name", model_names())

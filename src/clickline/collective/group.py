@@ -29,7 +29,7 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from clickline.collective.rank import Place, place_of
+from clickline.collective.rank import Rank, place_of
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
 
@@ -43,7 +43,7 @@ _meetings = count()  # torchrun's store outlives a group: another one of the sam
 class Group:
     """The ranks of a run, met. `patience` is how long a silent peer is waited for in the middle of a run."""
 
-    def __init__(self, place: Place, store: Store, *, backend: str, patience: float) -> None:
+    def __init__(self, place: Rank, store: Store, *, backend: str, patience: float) -> None:
         self.place = place
         self.rank = place.rank
         self.size = place.ranks
@@ -144,7 +144,7 @@ class Group:
         return f"rank {self.rank} of {self.size}"
 
 
-def join(cluster: Cluster, *, place: Place | None = None) -> Group:
+def join(cluster: Cluster, *, place: Rank | None = None) -> Group:
     """Meet the other ranks, or raise PeerError that names those missing after `cluster.start_timeout`."""
     place = place or place_of()
     if dist.is_initialized():
@@ -166,7 +166,7 @@ def join(cluster: Cluster, *, place: Place | None = None) -> Group:
     return group
 
 
-def _store(place: Place, *, patience: float) -> Store:
+def _store(place: Rank, *, patience: float) -> Store:
     holds = place.rank == 0 and not place.agent
     where = f"{place.host}:{place.port}"
     waits = timedelta(seconds=patience)
@@ -195,7 +195,7 @@ def _store(place: Place, *, patience: float) -> Store:
     return PrefixStore(f"clickline/{_secret(place)}/{place.attempt}/{next(_meetings)}", store)
 
 
-def _listening(place: Place) -> socket.socket:
+def _listening(place: Rank) -> socket.socket:
     """A socket at the address that MASTER_ADDR names. Left to itself, the store would listen on all of this host's."""
     family, kind, _, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind)
@@ -216,12 +216,12 @@ def _listening(place: Place) -> socket.socket:
     return listener
 
 
-def _secret(place: Place) -> str:
+def _secret(place: Rank) -> str:
     """Part of every name at the store; those of another job, or without its token, use others."""
     return hmac.new(place.token, b"clickline collective", "sha256").hexdigest()[:32] if place.token else "open"
 
 
-def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
+def _meet(place: Rank, store: Store, *, until: float, patience: float) -> str:
     """Wait for all; return the backend, which is NCCL only if every rank has a GPU and was asked to use it."""
     able = place.gpu and torch.cuda.device_count() > place.local_rank and dist.is_nccl_available()
     keys = [f"joined/{rank}" for rank in range(place.ranks)]

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.collective.rank_exchange import Exchange, Integers
+from clickline.collective.rank_exchange import Integers, RankExchange
 from clickline.train.sparse import Floats, Gradient, merged
 from clickline.train.sparse_tables import cuts_by_owner
 
@@ -34,7 +34,7 @@ class OwnedTable:
     `tables` holds this rank's part under `name`; it is looked up at each use, for loading a checkpoint replaces it.
     """
 
-    def __init__(self, *, name: str, tables: Mapping[str, _native.Table], exchange: Exchange) -> None:
+    def __init__(self, *, name: str, tables: Mapping[str, _native.Table], exchange: RankExchange) -> None:
         self._name = name
         self._tables = tables
         self._exchange = exchange

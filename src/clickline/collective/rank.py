@@ -12,7 +12,7 @@ from clickline.errors import PeerError
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Rank:
     """What the environment says about this rank."""
 
     rank: int
@@ -41,7 +41,7 @@ def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
     return "RANK" in environ and "WORLD_SIZE" in environ
 
 
-def place_of(environ: Mapping[str, str] = os.environ) -> Place:
+def place_of(environ: Mapping[str, str] = os.environ) -> Rank:
     """Read RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them."""
     rank, ranks = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
     if ranks < 1 or rank >= ranks:
@@ -52,7 +52,7 @@ def place_of(environ: Mapping[str, str] = os.environ) -> Place:
     device = environ.get("CLICKLINE_DEVICE", "cpu")
     if device not in ("cpu", "cuda"):
         raise PeerError(f"CLICKLINE_DEVICE is {device!r}; known devices: cpu, cuda")
-    return Place(
+    return Rank(
         rank=rank,
         ranks=ranks,
         local_rank=_number(environ, "LOCAL_RANK", rank),

@@ -1,6 +1,6 @@
 """What ranks say to each other: numbers, rows, tensors, facts. Nothing is pickled.
 
-An Exchange is one ordered conversation: all ranks must say the same things in the same order. Two threads of a rank
+An RankExchange is one ordered conversation: all ranks must say the same things in the same order. Two threads of a rank
 therefore need one each.
 """
 
@@ -24,7 +24,7 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 
-class Exchange:
+class RankExchange:
     """Collectives of one conversation. `doing` is what an error says was going on."""
 
     def __init__(self, group: Group, *, doing: str) -> None:

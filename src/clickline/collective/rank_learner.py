@@ -15,29 +15,29 @@ from numpy.typing import NDArray
 
 from clickline.collective.group import Group
 from clickline.collective.owned_tables import OwnedTable
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank_exchange import RankExchange
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.train.interrupts import Interrupts
 from clickline.train.learner import Learned, Learner, weight_of
-from clickline.train.sparse import Pulled, Rows
+from clickline.train.sparse import Pulled, TrainableTable
 
 
 class RankLearner(Learner):
     """The same model as everybody's, and this rank's buckets of the tables."""
 
     def __init__(self, *, job: Job, schema: Schema, threads: int, group: Group) -> None:
-        rows: dict[str, Rows] = {}
+        rows: dict[str, TrainableTable] = {}
         super().__init__(job=job, schema=schema, threads=threads, elsewhere=rows)
         self.group = group
         self.interrupts = Interrupts()
         self.interrupted = False
         """Whether any rank was asked to stop: known to all of them after the same step."""
-        self._dense = Exchange(group, doing="adding up dense gradients")
+        self._dense = RankExchange(group, doing="adding up dense gradients")
         # Its own, for with staleness 1 rows travel in a thread of their own.
-        sparse = Exchange(group, doing="exchanging rows")
+        sparse = RankExchange(group, doing="exchanging rows")
         self.sparse.empty()
         self._owned = {
             name: OwnedTable(name=name, tables=self.sparse.tables, exchange=sparse) for name in self.sparse.tables

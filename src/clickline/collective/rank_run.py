@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from clickline.collective.group import Group
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank_exchange import RankExchange
 from clickline.collective.rank_figures import collected, gathered, without_rows
 from clickline.collective.rank_learner import RankLearner
 from clickline.config import Job
@@ -66,7 +66,7 @@ class RankRun(Run):
         learner.interrupts = interrupts
         self.group = group
         self._buckets = owned_buckets(part=group.rank, parts=group.size)
-        self._talk = Exchange(group, doing="agreeing on what comes next")
+        self._talk = RankExchange(group, doing="agreeing on what comes next")
         self._rows = 0
         """Rows that this rank itself has trained."""
         self._others: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ class RankRun(Run):
                 if self._enough():
                     return
         if fresh and not steps:
-            raise DataError(f"There are no rows in the data: {', '.join(self.job.data.train[:3])}.")
+            raise DataError(f"there are no rows in the data: {', '.join(self.job.data.train[:3])}")
         self._progress = None
 
     def _share_of(self, share: Share) -> float:
@@ -216,7 +216,7 @@ class RankRun(Run):
                 rows += turn.rows
                 progress(rows)
         if not rows:
-            raise DataError(f"There are no rows in the data: {', '.join(paths[:3])}.")
+            raise DataError(f"there are no rows in the data: {', '.join(paths[:3])}")
         whole = gathered(predictions, self._talk)
         figures: dict[str, float] = self._talk.announce(
             None if whole is None else flat(self.metrics.measure_all(self.schema.labels, whole.columns()))

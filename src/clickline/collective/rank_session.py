@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from clickline.collective.group import Group, join
-from clickline.collective.rank import Place
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank import Rank
+from clickline.collective.rank_exchange import RankExchange
 from clickline.collective.rank_learner import RankLearner
 from clickline.collective.rank_metrics import RankMetrics
 from clickline.collective.rank_run import RankRun
@@ -112,7 +112,7 @@ def _run(
 ) -> Result:
     started = time.perf_counter()
     directory = Path(job.output) / job.name
-    talk = Exchange(group, doing="agreeing on how to begin")
+    talk = RankExchange(group, doing="agreeing on how to begin")
     old, given, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh, warm_start=warm_start)
     check = (lambda: None) if lock is None else lock.check
     learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
@@ -168,7 +168,7 @@ def _run(
 
 
 def _beginning(
-    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool, warm_start: Path | None
+    job: Job, directory: Path, *, talk: RankExchange, resume: bool | Path, fresh: bool, warm_start: Path | None
 ) -> tuple[checkpoint_files.Checkpoint | None, checkpoint_files.Checkpoint | None, Schema]:
     """The checkpoint to go on from or to start with, if any, and the schema: rank 0 finds them, and all take them."""
     _check_same_jobs(job, talk)
@@ -193,7 +193,7 @@ def _beginning(
     return found, start, Schema.from_dict(said["schema"])
 
 
-def _check_same_jobs(job: Job, talk: Exchange) -> None:
+def _check_same_jobs(job: Job, talk: RankExchange) -> None:
     """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
     shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
     digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
@@ -202,7 +202,7 @@ def _check_same_jobs(job: Job, talk: Exchange) -> None:
         raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
 
 
-def _use_threads(job: Job, place: Place) -> int:
+def _use_threads(job: Job, place: Rank) -> int:
     """Those of the job, or the machine's cores divided by the ranks on it."""
     cores = len(os.sched_getaffinity(0))
     threads = job.cluster.threads or max(cores // place.local_ranks, 1)

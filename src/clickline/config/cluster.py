@@ -14,7 +14,7 @@ _Bounded = Annotated[float, Field(gt=0, le=10**6)]
 Seconds = Annotated[_Bounded, BeforeValidator(durations.seconds, json_schema_input_type=_Bounded | durations.Text)]
 
 
-class Agreeing(Section):
+class StrategyOptions(Section):
     """How trainers agree: the knobs of the strategies."""
 
     prefetch: Annotated[int, Field(ge=0, le=64)] = 0
@@ -41,7 +41,7 @@ class Cluster(Section):
     """Parameter servers to start; 0 with one trainer trains in one process."""
     trainers: Annotated[int, Field(ge=1, le=65_536)] = 1
     """Trainers to start; more may join and any may leave while training goes on."""
-    agree: Agreeing = Agreeing()
+    agree: StrategyOptions = StrategyOptions()
     """Knobs of the strategies."""
     wire: Literal["fp32", "fp16", "bf16"] = "fp32"
     """Numbers between trainers and servers while training: rows, dense parameters and the gradients of both, under

@@ -15,7 +15,7 @@ from clickline.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RowCounts:
     """What was read so far in a pass."""
 
     rows: int = 0
@@ -25,7 +25,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogOffset:
     """A spot between two rows of the log. The default is the very beginning."""
 
     file: int = 0
@@ -38,7 +38,7 @@ class Place:
     """Lines before that offset."""
     skip: int = 0
     """Good rows after the offset that belong to earlier windows."""
-    counts: Counts = Counts()
+    counts: RowCounts = RowCounts()
     """What was counted before the offset."""
 
 
@@ -55,7 +55,7 @@ class Position:
     """Rows in a full window."""
     shuffled: bool
     seed: int
-    place: Place
+    place: LogOffset
     """Where the window begins."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,10 +65,10 @@ class Position:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Position:
         try:
-            place = _exact(Place, values["place"])
-            counts = _exact(Counts, place["counts"])
+            place = _exact(LogOffset, values["place"])
+            counts = _exact(RowCounts, place["counts"])
             counts = {name: tuple(item) if isinstance(item, list) else item for name, item in counts.items()}
-            found = {**_exact(cls, values), "place": Place(**{**place, "counts": Counts(**counts)})}
+            found = {**_exact(cls, values), "place": LogOffset(**{**place, "counts": RowCounts(**counts)})}
             return cls(**found)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clickline.data.position import Counts
+from clickline.data.position import RowCounts
 from clickline.errors import DataError
 
 logger = logging.getLogger("clickline.data")
@@ -57,10 +57,10 @@ class Report:
     """Rows without a value, by slot."""
 
 
-class Tally:
+class RowCounter:
     """Counts one pass, and stops it when too many rows are bad."""
 
-    def __init__(self, *, limit: float, start: Counts, warn: bool) -> None:
+    def __init__(self, *, limit: float, start: RowCounts, warn: bool) -> None:
         self._limit = limit
         self._rows, self._bad = start.rows, start.bad
         self._missing_dense = np.array(start.missing_dense, np.int64)
@@ -116,9 +116,9 @@ class Tally:
             self._logged = len(self._examples)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RowCounts:
         dense, slots = tuple(self._missing_dense.tolist()), tuple(self._missing_slots.tolist())
-        return Counts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
+        return RowCounts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
 
     def report(self, *, dense: Sequence[tuple[str, int]], slots: Sequence[str]) -> Report:
         """`dense` is name and size of each dense feature."""

@@ -15,7 +15,7 @@ from threading import current_thread, main_thread
 from clickline.collective.rank import in_a_group, place_of
 from clickline.collective.rank_session import train_collective
 from clickline.config import Job
-from clickline.data.leasing.pieces import cut, shortage
+from clickline.data.leasing.pieces import shortage, split_into_pieces
 from clickline.errors import PeerError
 from clickline.launch.local_processes import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.run_log import run_log
@@ -206,7 +206,7 @@ def _say_shortage(job: Job, watcher: Watcher) -> None:
     ranks, paths = job.cluster.trainers, job.data.train
     if not paths:
         return
-    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    found = split_into_pieces(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
     if (idle := shortage(len(found), trainers=ranks)) is not None:
         watcher.say(idle)
 

@@ -23,7 +23,7 @@ def block_of(size: int, *, part: int, parts: int) -> tuple[int, int]:
     return size * part // parts, size * (part + 1) // parts
 
 
-class Flat:
+class FlatParameters:
     """A model whose parameters, and their gradients, lie in one vector each. The model itself does not notice."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -54,7 +54,7 @@ class Flat:
         return torch.cat([named[name].reshape(-1) for name in self._parameters] or [torch.empty(0)])
 
 
-class Block:
+class DenseBlock:
     """One server's share of the vector: values, optimizer state, and the average that predictions use."""
 
     def __init__(self, values: Tensor, *, optimizer: DenseOptimizer, keep: float) -> None:

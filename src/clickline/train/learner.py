@@ -23,7 +23,7 @@ from clickline.errors import CheckpointError, ModelError
 from clickline.train.dense_optimizer import dense_optimizer
 from clickline.train.forward import logits_of
 from clickline.train.model_factory import build
-from clickline.train.sparse import Pulled, Rows, SparseSide
+from clickline.train.sparse import Pulled, SparseSide, TrainableTable
 from clickline.train.sparse_tables import sweeps
 from clickline.train.weight_average import Average
 
@@ -45,7 +45,9 @@ class Learner:
     `elsewhere` are the tables if their rows are not all here. Learners of several processes override `_agree`.
     """
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, TrainableTable] | None = None
+    ) -> None:
         self.job = job
         self.schema = schema
         self.model = build(job, schema)

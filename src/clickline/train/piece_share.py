@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from clickline.config import Job
 from clickline.data.batch import Batch, join
-from clickline.data.leasing.pieces import Piece, changed_data, cut, piece_batches
+from clickline.data.leasing.pieces import Piece, changed_data, piece_batches, split_into_pieces
 from clickline.data.schema import Schema
 from clickline.data.sources.files import find
 from clickline.errors import CheckpointError
@@ -67,7 +67,7 @@ class Share:
         self._exchange = exchange
         piece_bytes = piece_bytes_for(job, paths, ranks=exchange.size) if progress is None else progress.piece_bytes
         trainers = exchange.size if progress is None else progress.trainers
-        self._pieces = cut(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
+        self._pieces = split_into_pieces(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
         self.progress = progress or PieceProgress(piece_bytes=piece_bytes, trainers=trainers, pieces=len(self._pieces))
         if self.progress.pieces != len(self._pieces):
             raise CheckpointError(changed_data(self.progress.pieces, len(self._pieces)))

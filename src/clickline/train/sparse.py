@@ -24,7 +24,7 @@ from clickline.train.sparse_tables import build_tables
 Floats = NDArray[np.float32]
 
 
-class Source(Protocol):
+class RowReader(Protocol):
     """Where a step's rows come from, wherever they live."""
 
     def pull(
@@ -38,7 +38,7 @@ class Source(Protocol):
     ) -> None: ...
 
 
-class Rows(Source, Protocol):
+class TrainableTable(RowReader, Protocol):
     """A table that learns from what a step pushes."""
 
     def push(
@@ -98,7 +98,7 @@ class SparseSide:
         schema: Schema,
         job: Job,
         threads: int,
-        elsewhere: Mapping[str, Source] | None = None,
+        elsewhere: Mapping[str, RowReader] | None = None,
     ) -> None:
         self.embeddings = dict(embeddings)
         self.threads = threads
@@ -114,7 +114,7 @@ class SparseSide:
             self._sharing.setdefault(embedding.table, []).append(name)
         self.tables: dict[str, _native.Table] = {}
         """Those of this process; none if all are elsewhere."""
-        self._rows: Mapping[str, Source] = self.tables if elsewhere is None else elsewhere
+        self._rows: Mapping[str, RowReader] = self.tables if elsewhere is None else elsewhere
         if elsewhere is None:
             self.empty()
 
@@ -144,7 +144,7 @@ class SparseSide:
         return {name: plans[reading] for name, reading in self._readings.items()}
 
     def pull(self, plans: Mapping[str, _native.Plan], *, rows: int, training: bool) -> dict[str, Pulled]:
-        """Rows of every embedding, pooled into tensors; those of training collect gradients."""
+        """TrainableTable of every embedding, pooled into tensors; those of training collect gradients."""
         pulled = {}
         for name, plan in plans.items():
             embedding, reading = self.embeddings[name], self._readings[name]

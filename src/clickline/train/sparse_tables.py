@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config.features import Slot
-from clickline.config.tables import Admission, Eviction, Table, Tables
+from clickline.config.tables import Admission, Eviction, Tables, TableSettings
 from clickline.data.embeddings import Embedding
 
 BUCKETS = 4096
@@ -53,12 +53,12 @@ def build_tables(
     }
 
 
-def settings_of(embedding: Embedding, tables: Tables) -> Table:
+def settings_of(embedding: Embedding, tables: Tables) -> TableSettings:
     """The job's words about a declaration's table."""
     return tables.linear if embedding.kind == "linear" else tables.embedding
 
 
-def build_table(*, dim: int, table: Table, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:
+def build_table(*, dim: int, table: TableSettings, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:
     """An empty table with rows of `dim` weights; rows of any key start as a function of the key and `seed`."""
     optimizer = table.optimizer
     return _native.Table(

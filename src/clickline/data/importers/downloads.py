@@ -15,7 +15,7 @@ from typing import IO
 
 from clickline.data.sources.compression import Stream, decompressed
 from clickline.data.sources.files import File, find
-from clickline.data.sources.text_blocks import Meter, cut
+from clickline.data.sources.text_blocks import Meter, split_at_lines
 from clickline.errors import DataError
 
 Progress = Callable[[float | None], None]
@@ -46,7 +46,7 @@ def blocks(file: File, *, member: str, expected: str, progress: Progress) -> Ite
         head, pieces = _headed(decompressed(meter.watching(raw), path=file.path))
         if head[_TAR_MAGIC] == b"ustar":
             pieces = _unpacked(pieces, path=file.path, member=member, expected=expected)
-        for _, lines in cut(pieces, offset=0, size=_BLOCK, path=file.path):
+        for _, lines in split_at_lines(pieces, offset=0, size=_BLOCK, path=file.path):
             progress(meter.read / size if size else None)
             yield lines if lines.endswith(b"\n") else lines + b"\n"
 

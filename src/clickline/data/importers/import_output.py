@@ -52,7 +52,7 @@ class Imported:
         }
 
 
-class Rows:
+class ImportRows:
     """Rows on their way to train and test files. Lines end with a newline."""
 
     def __init__(self, *, out: Path, aside: Path, suffix: str, header: bytes, test_share: float) -> None:
@@ -120,7 +120,7 @@ class Rows:
 @contextmanager
 def writing(
     out: Path, *, source: list[File], suffix: str, header: bytes = b"", test_share: float, force: bool
-) -> Iterator[Rows]:
+) -> Iterator[ImportRows]:
     """Rows to write below `out`. Unless they are published, nothing is left of them."""
     if not 0 < test_share < 1:
         raise DataError(f"The share of rows for testing must be between 0 and 1, got {test_share}.")
@@ -132,7 +132,7 @@ def writing(
             aside = Path(tempfile.mkdtemp(prefix=".importing-", dir=out))
         try:
             with _explained(out):
-                rows = Rows(out=out, aside=aside, suffix=suffix, header=header, test_share=test_share)
+                rows = ImportRows(out=out, aside=aside, suffix=suffix, header=header, test_share=test_share)
             try:
                 yield rows
             finally:

@@ -17,10 +17,10 @@ from typing import Any
 
 from clickline.data.leasing.lease_state import Held, History, Lease, Lost, State
 
-__all__ = ["Held", "Lease", "LeaseBook", "Lost"]
+__all__ = ["Held", "Lease", "LeaseTable", "Lost"]
 
 
-class LeaseBook:
+class LeaseTable:
     """The pieces of one epoch. With `static`, piece i is for static[i % len(static)] only."""
 
     def __init__(self, pieces: int, *, attempts: int, static: Sequence[str] | None = None, first: int = 1) -> None:
@@ -169,7 +169,7 @@ class LeaseBook:
         return self._state.to_dict()
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseBook:
+    def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseTable:
         """What `to_dict` gave; leases get numbers from `first` on, or from where the book was if that is later."""
         book = cls(0, attempts=1)
         book._state = State.from_dict(values)

@@ -1,6 +1,6 @@
 """Readers of one's own: a class that turns a file of any format into rows, named in `data.format`.
 
-    from clickline.data.readers import Reader
+    from clickline import Reader
 
     class Pipes(Reader):
         def rows(self, stream, path):

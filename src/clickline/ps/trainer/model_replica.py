@@ -13,11 +13,11 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.train.flat_parameters import Flat, block_of
+from clickline.train.flat_parameters import FlatParameters, block_of
 from clickline.train.forward import logits_of
 from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.model_factory import build
-from clickline.train.sparse import Pulled, Source, SparseSide
+from clickline.train.sparse import Pulled, RowReader, SparseSide
 
 Floats = NDArray[np.float32]
 
@@ -47,10 +47,10 @@ class Remote:
 class Network:
     """Model, flat parameters, and the sparse side over the given tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, Source], threads: int) -> None:
+    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, RowReader], threads: int) -> None:
         self.job, self.schema = job, schema
         self.model = build(job, schema)
-        self.flat = Flat(self.model)
+        self.flat = FlatParameters(self.model)
         self.sparse = SparseSide(
             embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=tables
         )
