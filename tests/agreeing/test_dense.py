@@ -12,7 +12,7 @@ from torch import nn
 
 from clickline.config.training import DenseOptimizer
 from clickline.train.dense_optimizer import dense_optimizer
-from clickline.train.flat_parameters import DenseBlock, FlatParameters, block_of
+from clickline.train.flat_parameters import DenseBlock, Flat, block_of
 from clickline.train.weight_average import Average
 from processes import ENVIRONMENT
 
@@ -33,7 +33,7 @@ def test_blocks_learn_what_the_whole_learns(name: str, parts: int) -> None:
     spec = DenseOptimizer(name=name, learning_rate=0.05, weight_decay=0.01)
     model = network()
     optimizer, average = dense_optimizer(model, spec), Average(model, keep=0.9)
-    flat = FlatParameters(network())
+    flat = Flat(network())
     size = len(flat.values)
     blocks = [
         DenseBlock(flat.values[slice(*block_of(size, part=part, parts=parts))], optimizer=spec, keep=0.9)
@@ -127,7 +127,7 @@ def test_a_block_goes_on_from_what_it_saved_bit_for_bit() -> None:
 
 def test_a_flat_model_computes_and_collects_gradients_in_its_vector() -> None:
     plain, model = network(), network()
-    flat = FlatParameters(model)
+    flat = Flat(model)
     x = torch.randn(4, 5, generator=torch.Generator().manual_seed(4))
     plain(x).sum().backward()
     model(x).sum().backward()

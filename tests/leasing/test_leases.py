@@ -240,7 +240,7 @@ def test_book_that_is_none(change: dict[str, Any]) -> None:
         book.take("a")
     book.finish(1, 10)
     LeaseTable.from_dict(saved(book))
-    with pytest.raises(CheckpointError, match=r"no book of leases"):
+    with pytest.raises(CheckpointError, match=r"not a lease table"):
         LeaseTable.from_dict(saved(book) | change)
 
 

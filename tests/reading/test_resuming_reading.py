@@ -129,5 +129,5 @@ def test_file_with_fewer_rows_at_the_same_offset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", [{}, {"epoch": 1}, {"place": {}}, {"place": 5}])
 def test_position_that_is_none(broken: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError, match=r"no data position"):
+    with pytest.raises(CheckpointError, match=r"not a position in the data"):
         Position.from_dict(broken)

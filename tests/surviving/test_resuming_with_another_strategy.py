@@ -13,7 +13,7 @@ from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
-from clickline.train.flat_parameters import FlatParameters
+from clickline.train.flat_parameters import Flat
 from clickline.train.learner import Learner
 from clickline.train.model_factory import build
 from clickline.train.monitoring.piece_progress import PieceProgress, progress_in
@@ -118,7 +118,7 @@ def test_dense_state_of_one_process_is_that_of_servers(halfway: dict[str, Checkp
         block = server.block
         assert block is not None
         assert block.steps == halfway["single"].step
-        flat = FlatParameters(build(job, schema))
+        flat = Flat(build(job, schema))
         found: dict[str, torch.Tensor] = {}
         for key, vector in block.tensors().items():
             kind = {"value": "model.{}", "average": "average.{}"}.get(key, "optimizer.{}." + key[6:])

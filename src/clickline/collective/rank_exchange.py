@@ -81,15 +81,15 @@ class RankExchange:
         got = self.swap_bytes([packed] + [np.empty(0, np.uint8)] * (self.size - 1))
         return [load_tensors(part.tobytes()) for part in got] if self.rank == 0 else []
 
-    def collect_facts(self, facts: Any) -> list[Any]:
+    def collect_json(self, value: Any) -> list[Any]:
         """The same for anything that JSON can say."""
-        packed = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        packed = np.frombuffer(json.dumps(value).encode(), np.uint8)
         got = self.swap_bytes([packed] + [np.empty(0, np.uint8)] * (self.size - 1))
         return [json.loads(part.tobytes()) for part in got] if self.rank == 0 else []
 
-    def announce(self, facts: Any) -> Any:
+    def announce(self, value: Any) -> Any:
         """What rank 0 says, on all ranks; what the others pass is ignored."""
         nothing = np.empty(0, np.uint8)
-        packed = np.frombuffer(json.dumps(facts).encode(), np.uint8) if self.rank == 0 else nothing
+        packed = np.frombuffer(json.dumps(value).encode(), np.uint8) if self.rank == 0 else nothing
         got = self.swap_bytes([packed] * self.size)
         return json.loads(got[0].tobytes())

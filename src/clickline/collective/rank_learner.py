@@ -28,11 +28,13 @@ from clickline.train.sparse import Pulled, TrainableTable
 class RankLearner(Learner):
     """The same model as everybody's, and this rank's buckets of the tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int, group: Group) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, threads: int, group: Group, interrupts: Interrupts | None = None
+    ) -> None:
         rows: dict[str, TrainableTable] = {}
         super().__init__(job=job, schema=schema, threads=threads, elsewhere=rows)
         self.group = group
-        self.interrupts = Interrupts()
+        self.interrupts = interrupts or Interrupts()
         self.interrupted = False
         """Whether any rank was asked to stop: known to all of them after the same step."""
         self._dense = RankExchange(group, doing="adding up dense gradients")

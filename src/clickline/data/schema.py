@@ -135,7 +135,7 @@ class Schema:
         """With (center, spread) by name of dense feature, where the job does not give them itself."""
         return replace(self, dense=tuple(_fitted(dense, stats) for dense in self.dense))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it; with all defaults, so that a later change of them cannot change what is saved."""
         return {
             "version": _VERSION,

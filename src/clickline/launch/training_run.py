@@ -29,8 +29,8 @@ from clickline.train import session
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
 from clickline.train.interrupts import TrainingInterrupted
+from clickline.train.loop.piece_share import piece_bytes_for
 from clickline.train.monitoring.run_status import end_status, reason_of
-from clickline.train.piece_share import piece_bytes_for
 from clickline.train.preflight import check_job, check_options
 from clickline.train.run_files.own_code import use_own_code
 from clickline.train.run_files.run_directory import JOB_FILE, find_checkpoint, write_job

@@ -1,4 +1,4 @@
-"""When a run has had enough: so many steps, or no better validation for so many epochs."""
+"""When a run ends before its last epoch: after train.max_steps, or when validation has stopped improving."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ servers gives the same model. (Clipping by norm needs the whole gradient, so tra
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ def block_of(size: int, *, part: int, parts: int) -> tuple[int, int]:
     return size * part // parts, size * (part + 1) // parts
 
 
-class FlatParameters:
+class Flat:
     """A model whose parameters, and their gradients, lie in one vector each. The model itself does not notice."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -104,7 +103,7 @@ class DenseBlock:
         """What `tensors` gave."""
         self._parameter.copy_(tensors["value"])
         self._average.restore({"block": tensors["average"]})
-        state: dict[str, Any] = {name[6:]: t.clone() for name, t in tensors.items() if name.startswith("state.")}
+        state = {name[6:]: t.clone() for name, t in tensors.items() if name.startswith("state.")}
         if state:
             self._optimizer.state[self._parameter] = state
         self.steps = steps

@@ -1,4 +1,4 @@
-"""Did you mean …? Which known word somebody was after who typed another."""
+"""Suggestions for mistyped words: the closest known one, or a list of those that are known."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Imported:
     bad: int
     first_bad: BadRow | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For programs."""
         return {
             "train": str(self.train),

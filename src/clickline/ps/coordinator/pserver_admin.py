@@ -18,7 +18,7 @@ from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.ps.coordinator.record import StandingFile
 from clickline.ps.messages import pack, unpack
 from clickline.train.checkpoints import checkpoint_files
-from clickline.train.flat_parameters import FlatParameters
+from clickline.train.flat_parameters import Flat
 from clickline.train.model_factory import build
 
 _LONG = 3600.0
@@ -161,7 +161,7 @@ class Orders:
     def _dense(self, parts: list[dict[str, Any]], buffers: dict[str, Any]) -> dict[str, torch.Tensor]:
         """The servers' blocks side by side, by the names of the parameters."""
         model = build(self._job, self._schema)
-        flat = FlatParameters(model)
+        flat = Flat(model)
         named = {f"model.{name}": torch.from_numpy(np.array(value)) for name, value in buffers.items()}
         for name, tensor in model.named_buffers():
             named.setdefault(f"model.{name}", tensor)

@@ -25,7 +25,7 @@ from clickline.ps.messages import pack, unpack
 from clickline.ps.server.sync_rounds import Rounds
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.warm_start import restart_rows
-from clickline.train.flat_parameters import DenseBlock, FlatParameters, block_of
+from clickline.train.flat_parameters import DenseBlock, Flat, block_of
 from clickline.train.model_factory import build
 from clickline.train.sparse_tables import build_tables, owned_buckets, settings_of
 
@@ -109,7 +109,7 @@ class ParameterServer:
         if schema is None:
             raise PeerError(f"pserver.{self.part} was told to load before it knew the schema")
         model = build(self.job, schema)
-        flat = FlatParameters(model)
+        flat = Flat(model)
         first, last = block_of(len(flat.values), part=self.part, parts=self.parts)
         job = self.job
         block = DenseBlock(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
@@ -335,9 +335,7 @@ class ParameterServer:
         return tables[number]
 
 
-def vectors(
-    tensors: dict[str, torch.Tensor], flat: FlatParameters, *, step: int
-) -> tuple[dict[str, torch.Tensor], int]:
+def vectors(tensors: dict[str, torch.Tensor], flat: Flat, *, step: int) -> tuple[dict[str, torch.Tensor], int]:
     """A checkpoint's dense tensors as those of a DenseBlock: value, average, optimizer state; and its steps.
 
     `step` is the checkpoint's, where no server wrote it: there each step was one of the optimizer.

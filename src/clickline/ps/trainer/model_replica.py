@@ -13,7 +13,7 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.train.flat_parameters import FlatParameters, block_of
+from clickline.train.flat_parameters import Flat, block_of
 from clickline.train.forward import logits_of
 from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.model_factory import build
@@ -50,7 +50,7 @@ class Network:
     def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, RowReader], threads: int) -> None:
         self.job, self.schema = job, schema
         self.model = build(job, schema)
-        self.flat = FlatParameters(self.model)
+        self.flat = Flat(self.model)
         self.sparse = SparseSide(
             embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=tables
         )

@@ -14,9 +14,9 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -30,13 +30,14 @@ from clickline.files.failpoints import reach
 from clickline.train.checkpoints import checkpoint_directories
 from clickline.train.checkpoints.checkpoint_digests import (
     DIGEST_OF_MANIFEST,
+    FileDigest,
     damage,
     digest_of,
     digest_of_manifest,
     problem_of,
 )
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
-from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, find, read
+from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, CheckpointManifest, find, read
 from clickline.train.sparse_tables import BUCKETS
 
 __all__ = [
@@ -68,7 +69,7 @@ def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
 def write(
     directory: Path,
     *,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     tensors: dict[str, torch.Tensor],
     tables: dict[str, _native.Table],
     check: Callable[[], None] = lambda: None,
@@ -97,7 +98,7 @@ def begin(directory: Path, *, step: int) -> Path:
 
 def write_tables(
     aside: Path, tables: dict[str, _native.Table], *, part: int = 0, parts: int = 1
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, FileDigest]:
     """Write one process's tables; returns size and digest of each file, for the manifest."""
     written = {}
     for name, table in tables.items():
@@ -114,17 +115,17 @@ def write_tables(
 def finish(
     aside: Path,
     *,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     tensors: dict[str, torch.Tensor],
-    tables: dict[str, dict[str, Any]],
+    tables: Mapping[str, FileDigest],
     check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
     """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
     try:
         write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
         reach("checkpoint.dense-written")
-        manifest = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(aside / DENSE)}}
-        manifest[DIGEST_OF_MANIFEST] = digest_of_manifest(manifest)
+        content = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(aside / DENSE)}}
+        manifest = cast(CheckpointManifest, {**content, DIGEST_OF_MANIFEST: digest_of_manifest(content)})
         write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
         sync_directory(aside)
         reach("checkpoint.manifest-written")
@@ -219,13 +220,13 @@ def _table_files(checkpoint: Checkpoint) -> dict[str, list[str]]:
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """The dense part alone, compared with its digest."""
-    file, said = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
+    file, listed = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
     try:
         size = file.stat().st_size
-        content = file.read_bytes() if said is not None and size == said["bytes"] else b""
-        seen = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
-        if seen != said:
-            raise CheckpointError(damage(file, seen=seen, said=said or {"bytes": 0, "sha256": "none"}))
+        content = file.read_bytes() if listed is not None and size == listed["bytes"] else b""
+        seen: FileDigest = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+        if seen != listed:
+            raise CheckpointError(damage(file, seen=seen, listed=listed or {"bytes": 0, "sha256": "none"}))
         return load_tensors(content)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{file}: {error}") from error

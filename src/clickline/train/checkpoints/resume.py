@@ -1,11 +1,11 @@
-"""Which checkpoint a run goes on from, and whether it may.
+"""Which checkpoint a run resumes from, and whether it may.
 
-It may only with the job that the checkpoint was made by, apart from what changes no arithmetic.
+A checkpoint can be resumed with the job that made it; only keys that change no arithmetic may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -
     return None
 
 
-def check_same_job(now: Job, then: dict[str, Any], *, where: Path) -> None:
+def check_same_job(now: Job, then: Mapping[str, Any], *, where: Path) -> None:
     """Refuse to resume a checkpoint of another job, naming what differs. Length and bookkeeping may differ."""
     free = {"threads", "output", "name", "checkpoint", "train.epochs", "train.log_every", "train.max_steps"}
     free |= {"train.early_stopping", "train.tensorboard", "data.valid", "data.test", "data.threads", "data.block_bytes"}

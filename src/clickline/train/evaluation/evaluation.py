@@ -15,6 +15,9 @@ from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.evaluation.metrics import Metrics
 from clickline.train.learner import Learner
 
+EVALUATION_BATCH = 4096
+"""Rows that are predicted at a time."""
+
 
 @dataclass
 class Predictions:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -120,7 +119,7 @@ class Journal:
         self._lines = self._path.open("a" if resumed_at is not None else "w", encoding="utf-8")
         self._events = EventWriter(directory / "tensorboard") if tensorboard else None
 
-    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+    def line(self, *, kind: str, step: int, epoch: int, figures: Mapping[str, float]) -> None:
         """One line of metrics: `kind` is train, valid or test."""
         self._check()
         try:

@@ -40,7 +40,7 @@ class MetricsServer:
         labels: Labelled,
         families: Callable[[Labelled], Iterator[Metric]],
         complaints: Callable[[], list[str]],
-        status: Callable[[], dict[str, Any]] | None = None,
+        status: Callable[[], Mapping[str, object]] | None = None,
     ) -> None:
         """`complaints` are what is not well; `status` is that of the run, in the process that knows it."""
         registry = CollectorRegistry()
@@ -154,5 +154,5 @@ def _health(complaints: list[str]) -> tuple[int, str, bytes]:
     return _json(503 if complaints else 200, {"well": not complaints, "complaints": complaints})
 
 
-def _json(code: int, facts: dict[str, Any]) -> tuple[int, str, bytes]:
-    return code, "application/json", json.dumps(facts).encode() + b"\n"
+def _json(code: int, content: Mapping[str, object]) -> tuple[int, str, bytes]:
+    return code, "application/json", json.dumps(content).encode() + b"\n"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 STALE = 10.0
 """Seconds after which a status that is written each second says that nobody writes it."""
 
 
-def age_of(status: dict[str, Any]) -> float:
+def age_of(status: Mapping[str, Any]) -> float:
     """Seconds since the status was written."""
     written: float = status.get("time", 0)
     return round(max(0.0, time.time() - written), 1)
 
 
-def complaints_of(status: dict[str, Any]) -> Iterator[str]:
+def complaints_of(status: Mapping[str, Any]) -> Iterator[str]:
     """Everything that is not well."""
     phase, why, age = status.get("phase"), status.get("why"), age_of(status)
     if phase == "failed":
