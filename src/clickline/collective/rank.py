@@ -1,4 +1,4 @@
-"""Which rank this process is, and where the others are: what torchrun puts into the environment."""
+"""The rank of this process, and where the others are: what torchrun puts into the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clickline.errors import PeerError
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """What the environment says about this rank."""
+    """This process among the others."""
 
     rank: int
     ranks: int
@@ -32,7 +32,7 @@ class Rank:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether all ranks are on one machine, and meet where no other can come."""
+        """Whether all ranks are on one machine and connect at an address that no other machine can reach."""
         return self.host == "localhost" or (_is_address(self.host) and ip_address(self.host).is_loopback)
 
 
@@ -41,7 +41,7 @@ def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
     return "RANK" in environ and "WORLD_SIZE" in environ
 
 
-def place_of(environ: Mapping[str, str] = os.environ) -> Rank:
+def read_rank(environ: Mapping[str, str] = os.environ) -> Rank:
     """Read RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them."""
     rank, ranks = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
     if ranks < 1 or rank >= ranks:

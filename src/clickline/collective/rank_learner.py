@@ -1,4 +1,4 @@
-"""A learner that is one of several: each differentiates rows of its own, and all take the same step.
+"""The learner of one rank: each rank differentiates its own rows, and all take the same step.
 
 The dense gradient is the mean over all rows of all ranks, and the tables learn from the sum, as they do in one process
 whose batch is all ranks' batches. Dense parameters therefore stay the same bits everywhere; that they start so is
@@ -26,7 +26,7 @@ from clickline.train.sparse import Pulled, TrainableTable
 
 
 class RankLearner(Learner):
-    """The same model as everybody's, and this rank's buckets of the tables."""
+    """The model, which is the same on all ranks, and this rank's buckets of the tables."""
 
     def __init__(
         self, *, job: Job, schema: Schema, threads: int, group: Group, interrupts: Interrupts | None = None
@@ -36,9 +36,9 @@ class RankLearner(Learner):
         self.group = group
         self.interrupts = interrupts or Interrupts()
         self.interrupted = False
-        """Whether any rank was asked to stop: known to all of them after the same step."""
+        """Whether any rank was interrupted: all ranks learn it after the same step."""
         self._dense = RankExchange(group, doing="adding up dense gradients")
-        # Its own, for with staleness 1 rows travel in a thread of their own.
+        # An exchange of its own: with staleness 1, rows travel in another thread than dense gradients.
         sparse = RankExchange(group, doing="exchanging rows")
         self.sparse.empty()
         self._owned = {
@@ -88,8 +88,10 @@ class RankLearner(Learner):
         """One all-reduce: which parameters have a gradient, who was interrupted, weight, loss, gradients, buffers."""
         parameters = list(self.model.parameters())
         buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+        # A parameter that no rank has used must keep `grad = None`: its optimizer would else take a step with zeros.
         flags = torch.tensor([*(float(one.grad is not None) for one in parameters), float(self.interrupts.asked)])
         values = [torch.zeros(one.numel()) if one.grad is None else one.grad.reshape(-1) for one in parameters]
+        # Everything is multiplied by this rank's weight; the 1.0 becomes the sum of weights, to divide by afterwards.
         flat = torch.cat([torch.tensor([1.0, learned.loss]), *values, *(one.reshape(-1) for one in buffers)])
         if weight > 0:
             flat *= weight

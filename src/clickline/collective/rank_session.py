@@ -1,4 +1,4 @@
-"""Training as one rank of several: what `train_job` is to one process.
+"""Training as one rank of several; train/session.py is the same for one process.
 
 A process is a rank when RANK and WORLD_SIZE are in its environment: torchrun puts them there, and so does the local
 launcher. All ranks need the same job and see the same files: data, and the output directory.
@@ -41,7 +41,7 @@ from clickline.train.session import Result, write_result_file
 
 
 class NoJournal(Journal):
-    """For ranks that measure but do not write."""
+    """A journal that writes nothing, for all ranks but the first."""
 
     def __init__(self) -> None:
         pass
@@ -61,7 +61,7 @@ def train_collective(
     warm_start: Path | None = None,
     watcher: Watcher | None = None,
 ) -> Result:
-    """Train a job as the rank that the environment says, and test it. All ranks return the same result.
+    """Train a job as the rank that the environment names, and test it. All ranks return the same result.
 
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
@@ -123,7 +123,7 @@ def _run(
     check = (lambda: None) if lock is None else lock.check
     interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
     learner = RankLearner(
-        job=job, schema=schema, threads=_use_threads(job, group.place), group=group, interrupts=interrupts
+        job=job, schema=schema, threads=_use_threads(job, group.own), group=group, interrupts=interrupts
     )
     exchange = RankExchange(group, doing="agreeing on what comes next")
     process = RankProcess(
@@ -191,9 +191,9 @@ def _run(
 def _beginning(
     job: Job, directory: Path, *, exchange: RankExchange, resume: bool | Path, fresh: bool, warm_start: Path | None
 ) -> tuple[checkpoint_files.Checkpoint | None, checkpoint_files.Checkpoint | None, Schema]:
-    """The checkpoint to go on from or to start with, if any, and the schema: rank 0 finds them, and all take them."""
+    """The checkpoint to resume from, that of a warm start, and the schema: rank 0 finds them and announces them."""
     _check_same_jobs(job, exchange)
-    said: dict[str, Any] = {}
+    beginning: dict[str, Any] = {}
     if exchange.rank == 0:
         old, given = checkpoint_to_resume(directory, resume=resume, fresh=fresh), None
         if VARIABLE not in os.environ:  # else the launcher has left it, without what it has set for its ranks
@@ -205,17 +205,18 @@ def _beginning(
             check_same_job(job, old.manifest["job"], where=old.path)
             schema = Schema.from_dict(old.manifest["schema"])
         named = {"checkpoint": old, "start": given}
-        said = {name: None if one is None else str(one.path) for name, one in named.items()}
-        said["schema"] = schema.to_dict()
-    said = exchange.announce(said)
+        beginning = {name: None if one is None else str(one.path) for name, one in named.items()}
+        beginning["schema"] = schema.to_dict()
+    beginning = exchange.announce(beginning)
     found, start = (
-        None if said[name] is None else checkpoint_files.read(Path(said[name])) for name in ("checkpoint", "start")
+        None if beginning[name] is None else checkpoint_files.read(Path(beginning[name]))
+        for name in ("checkpoint", "start")
     )
-    return found, start, Schema.from_dict(said["schema"])
+    return found, start, Schema.from_dict(beginning["schema"])
 
 
 def _check_same_jobs(job: Job, exchange: RankExchange) -> None:
-    """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+    """Raise if ranks have different jobs: they would wait for each other for ever. Threads and addresses may differ."""
     shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
     digests = exchange.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
     others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
@@ -223,9 +224,9 @@ def _check_same_jobs(job: Job, exchange: RankExchange) -> None:
         raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
 
 
-def _use_threads(job: Job, place: Rank) -> int:
-    """Those of the job, or the machine's cores divided by the ranks on it."""
+def _use_threads(job: Job, own: Rank) -> int:
+    """The threads of the job, or the machine's cores divided by the ranks on it."""
     cores = len(os.sched_getaffinity(0))
-    threads = job.cluster.threads or max(cores // place.local_ranks, 1)
+    threads = job.cluster.threads or max(cores // own.local_ranks, 1)
     torch.set_num_threads(threads)
     return threads

@@ -58,7 +58,7 @@ class SettingsReference:
     top: str = "The file itself."
     """What the keys that stand in no section are about."""
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, Any]:
         """The JSON Schema."""
         return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | self.root.model_json_schema()
 

@@ -41,7 +41,7 @@ class Section(BaseModel):
         return filled
 
 
-def _filled(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Mapping[str, Any]:
     result = dict(defaults)
     for key, value in given.items():
         below = defaults.get(key)

@@ -12,7 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from threading import current_thread, main_thread
 
-from clickline.collective.rank import in_a_group, place_of
+from clickline.collective.rank import in_a_group, read_rank
 from clickline.collective.rank_session import train_collective
 from clickline.config import Job
 from clickline.data.leasing.pieces import shortage, split_into_pieces
@@ -75,7 +75,7 @@ def train_job(
             return session.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
     if way == "collective":
         if in_a_group():
-            rank = place_of().rank
+            rank = read_rank().rank
             told = shown if rank == 0 else None
             with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)

@@ -53,7 +53,7 @@ class Parameters:
             if self._known[name].default is inspect.Parameter.empty and name not in spec.params:
                 yield JobProblem(f"model.params.{name}", f"needed by {spec.name}, which has no default for it")
 
-    def arguments(self, spec: ModelSettings) -> dict[str, Any]:
+    def arguments(self, spec: ModelSettings) -> Mapping[str, Any]:
         """Keyword arguments for the class, of a job without problems: the shared ones it takes, then `params`."""
         shared = {name: value for name in self.shared if (value := getattr(spec, name)) is not None}
         return shared | {name: self._converted(name, value) for name, value in spec.params.items()}

@@ -8,6 +8,9 @@ from typing import Any
 
 from clickline.errors import CheckpointError
 
+SavedLeases = dict[str, Any]
+"""A lease table as JSON holds it: the fields of `State`, in lists and numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:
@@ -73,7 +76,7 @@ class State:
     late: dict[int, int] = field(default_factory=dict)
     """Lost leases, and the rows of each that are accounted for: a holder taken for dead may still be training."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> SavedLeases:
         """Plain values only, fit for JSON, and short however many pieces are done."""
         return {
             "pieces": self.pieces,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clickline.data.leasing.lease_state import Held, History, Lease, Lost, State
+from clickline.data.leasing.lease_state import Held, History, Lease, Lost, SavedLeases, State
 
 __all__ = ["Held", "Lease", "LeaseTable", "Lost"]
 
@@ -166,7 +166,7 @@ class LeaseTable:
         """The number of the next lease: `first` of the table that follows."""
         return self._state.next_lease
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> SavedLeases:
         """As JSON holds it: short, however many pieces are done."""
         return self._state.to_dict()
 

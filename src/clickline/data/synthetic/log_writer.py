@@ -25,6 +25,7 @@ import yaml
 from numpy.typing import NDArray
 
 from clickline.data.synthetic.best_score import Score
+from clickline.data.synthetic.log_description import JobPart, LogDescription, WrittenLog
 from clickline.errors import DataError
 
 Compression = Literal["none", "gzip", "zstd"]
@@ -49,10 +50,10 @@ class Log(Protocol):
     def text(self, rows: Any) -> tuple[bytes, NDArray[np.int64]]:
         """The lines of a block, and where each ends."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> LogDescription:
         """`options` that the log was made with, and the size of each `vocabulary`."""
 
-    def job(self) -> dict[str, Any]:
+    def job(self) -> JobPart:
         """The part of a job that says how to read and learn this."""
 
 
@@ -76,7 +77,7 @@ def write(
     compress: Compression = "none",
     force: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> WrittenLog:
     """Write all of `log`; gives back what PATH.json holds.
 
     `path` may have the log's suffix or none. `force` overwrites. `progress` is told how many rows are written.
@@ -102,17 +103,17 @@ def write(
         _write_rows(log, [*parts, *tests], compress=compress, progress=progress)
         job.unfinished.write_text(_job_text(log, stem=stem, job=job.path, names=names), encoding="utf-8")
         described = log.describe()
-        facts = {
+        description: WrittenLog = {
             "log": log.name,
             "seed": log.seed,
             "rows": log.rows,
             "options": described["options"] | {"test_rows": test_rows, "files": files, "compress": compress},
             "vocabulary": described["vocabulary"],
-            "files": names | {"job": str(job.path)},
+            "files": {**names, "job": str(job.path)},
             "train": train.to_dict(),
             "test": test.to_dict() if test_rows else None,
         }
-        truth.unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        truth.unfinished.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
         truth.path.unlink(missing_ok=True)  # its presence says that the rest is there and belongs to it
         for part in everything:
             part.unfinished.replace(part.path)
@@ -121,12 +122,12 @@ def write(
     finally:
         for part in everything:
             part.unfinished.unlink(missing_ok=True)
-    return facts
+    return description
 
 
 def _check(log: Log, *, test_rows: int, files: int, compress: str) -> None:
     if log.rows < 1:
-        raise DataError(f"rows is {log.rows}, but a log has at least 1.")
+        raise DataError(f"rows is {log.rows}, but a log has at least 1")
     if not 0 <= test_rows < log.rows:
         raise DataError(
             f"test_rows is {test_rows} of {log.rows} rows in all; it must lie between 0 and {log.rows - 1}, "

@@ -22,9 +22,9 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.files.atomic import remove_unfinished, sync_directory
@@ -69,7 +69,7 @@ class RunLock:
     @property
     def epoch(self) -> int:
         """Grows with every process that takes the directory."""
-        return int(self._holder[EPOCH])
+        return _epoch(self._holder)
 
     @property
     def nonce(self) -> str:
@@ -144,29 +144,30 @@ class RunLock:
         checkpoint_directories.recover(self.directory / "checkpoints")
 
 
-def _object(path: Path) -> dict[str, Any]:
-    """A JSON object, or an empty one in place of what cannot be read."""
+def _object(path: Path) -> Mapping[str, object]:
+    """The JSON object in a file; an empty one if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
+        content = json.loads(path.read_bytes())
+        if isinstance(content, dict):
+            return content
     return {}
 
 
-def _holder(path: Path) -> dict[str, Any]:
+def _holder(path: Path) -> Mapping[str, object]:
+    """What the lock file says of its holder."""
     with suppress(OSError):
         if path.stat().st_size <= _LIMIT:
             return _object(path)
     return {}
 
 
-def _epoch(facts: dict[str, Any]) -> int:
-    found = facts.get(EPOCH)
-    return found if isinstance(found, int) and found > 0 else 0
+def _epoch(content: Mapping[str, object]) -> int:
+    epoch = content.get(EPOCH)
+    return epoch if isinstance(epoch, int) and epoch > 0 else 0
 
 
-def _described(holder: dict[str, Any]) -> str:
+def _described(holder: Mapping[str, object]) -> str:
     if "pid" not in holder:
-        return "a process that has not said yet who it is"
-    said = {key: str(holder.get(key, "?"))[:100] for key in ("role", "pid", "host", "since")}
-    return "{role}, process {pid} on host {host}, since {since}".format(**said)
+        return "a process that has not written its name yet"
+    parts = {key: str(holder.get(key, "?"))[:100] for key in ("role", "pid", "host", "since")}
+    return "{role}, process {pid} on host {host}, since {since}".format(**parts)
