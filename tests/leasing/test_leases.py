@@ -251,5 +251,5 @@ def test_arguments_that_make_no_sense() -> None:
         LeaseTable(1, attempts=1, static=["a", "a"])
     book = LeaseTable(1, attempts=1)
     book.take("a")
-    with pytest.raises(ValueError, match=r"Lease 1 cannot have -1 rows done"):
+    with pytest.raises(ValueError, match=r"lease 1 cannot have -1 rows done"):
         book.lose("a", done={1: -1})

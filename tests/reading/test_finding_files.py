@@ -91,25 +91,25 @@ def test_url_is_opened(memory: str) -> None:
 
 
 def test_missing_file_names_what_is_there(logs: Path) -> None:
-    with pytest.raises(DataError, match=r"No such file or directory: '.*z\.txt'.*has: a\.txt, b\.txt, c\.log"):
+    with pytest.raises(DataError, match=r"no such file or directory: '.*z\.txt'.*has: a\.txt, b\.txt, c\.log"):
         find([str(logs / "z.txt")], options={})
     with pytest.raises(DataError, match=r"does not exist either"):
         find([str(logs / "no" / "z.txt")], options={})
 
 
 def test_missing_url(memory: str) -> None:
-    with pytest.raises(DataError, match=r"No such file or directory: 'memory://bucket/zz'"):
+    with pytest.raises(DataError, match=r"no such file or directory: 'memory://bucket/zz'"):
         find([f"{memory}/zz"], options={})
 
 
 def test_pattern_without_match(logs: Path) -> None:
-    with pytest.raises(DataError, match=r"No file matches '.*\*\.gz'"):
+    with pytest.raises(DataError, match=r"no file matches '.*\*\.gz'"):
         find([str(logs / "*.gz")], options={})
 
 
 def test_empty_directory(tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
-    with pytest.raises(DataError, match=r"No files in the directory"):
+    with pytest.raises(DataError, match=r"no files in the directory"):
         find([str(tmp_path)], options={})
 
 
@@ -132,14 +132,14 @@ class Failing:
 
 def test_unreadable_file() -> None:
     file = File(path="/logs/a", storage=Storage(Failing(PermissionError(13, "no"))), name="/logs/a")
-    with pytest.raises(DataError, match=r"No permission to read '/logs/a'"), file.open():
+    with pytest.raises(DataError, match=r"no permission to read '/logs/a'"), file.open():
         pass
 
 
 def test_secrets_do_not_show_in_errors() -> None:
     storage = Storage(Failing(OSError("bad key hunter2")), secrets=("hunter2",))
     file = File(path="s3://b/a", storage=storage, name="b/a")
-    with pytest.raises(DataError, match=r"Reading 's3://b/a' failed with OSError: bad key \*\*\*$"), file.open():
+    with pytest.raises(DataError, match=r"reading 's3://b/a' failed with OSError: bad key \*\*\*$"), file.open():
         pass
 
 
@@ -154,7 +154,7 @@ def test_missing_extra_says_what_to_install(
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.delitem(_registry, url.partition(":")[0], raising=False)  # made by other tests
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails, be it installed or not
-    with pytest.raises(DataError, match=rf"Reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
+    with pytest.raises(DataError, match=rf"reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
         find([url], options={})
 
 
@@ -170,7 +170,7 @@ def test_http(logs: Path) -> None:
                 assert stream.read() == b"a.txt"
             assert names(f"{root}/*.txt", root) == ["a.txt", "b.txt"]
             assert names(f"{root}/day=1/", root) == ["day=1/part-0", "day=1/part-1"]
-            with pytest.raises(DataError, match=r"No such file or directory: 'http://.*/zz'"):
+            with pytest.raises(DataError, match=r"no such file or directory: 'http://.*/zz'"):
                 find([f"{root}/zz"], options={})
         finally:
             server.shutdown()
@@ -183,7 +183,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 def test_unknown_protocol() -> None:
-    with pytest.raises(DataError, match=r"Cannot read 'gopher://a'.*Known protocols: .*memory"):
+    with pytest.raises(DataError, match=r"cannot read 'gopher://a'.*known protocols: .*memory"):
         find(["gopher://a"], options={})
 
 

@@ -114,7 +114,7 @@ def test_file_that_has_shrunk(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     small_tables(monkeypatch)
     paths, position = position_in_second_file(tmp_path, kind)
     write(tmp_path, kind, 3, seed=3).rename(paths[1])
-    with pytest.raises(DataError, match=r"has only \d+ (bytes|rows), but reading should go on at \d+: it has changed"):
+    with pytest.raises(DataError, match=r"has only \d+ (bytes|rows), but reading should resume at \d+: it has changed"):
         taken(dataset(paths, kind, tmp_path), start=position)
 
 

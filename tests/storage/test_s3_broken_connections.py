@@ -113,7 +113,7 @@ def test_a_log_that_never_arrives_is_an_error_that_names_it(
     store.write("log.tsv", os.urandom(1 << 20))
     (file,) = find([f"s3://{bucket}/versions/log.tsv"], options={})
     proxy.cut("reply", "GET", times=FOREVER, after=3)
-    with pytest.raises(DataError, match=rf"Reading 's3://{bucket}/versions/log.tsv' failed with "), file.open() as log:
+    with pytest.raises(DataError, match=rf"reading 's3://{bucket}/versions/log.tsv' failed with "), file.open() as log:
         log.read()
 
 

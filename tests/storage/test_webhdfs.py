@@ -82,12 +82,12 @@ def test_a_read_that_is_cut_in_the_middle_is_an_error_that_names_the_file(hdfs: 
     (hdfs.root / "log").write_bytes(bytes(100_000))
     (file,) = find([f"{hdfs.url}/log"], options={})
     hdfs.cut_reads = 1
-    with pytest.raises(DataError, match=r"Reading '.*/log' failed with ChunkedEncodingError"), file.open() as log:
+    with pytest.raises(DataError, match=r"reading '.*/log' failed with ChunkedEncodingError"), file.open() as log:
         log.read()
 
 
 def test_a_file_that_is_not_there_is_named(hdfs: WebHdfsServer) -> None:
-    with pytest.raises(DataError, match=rf"No such file or directory: '{hdfs.url}/none'"):
+    with pytest.raises(DataError, match=rf"no such file or directory: '{hdfs.url}/none'"):
         find([f"{hdfs.url}/none"], options={})
 
 
@@ -96,12 +96,12 @@ def test_hdfs_without_hadoop_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(name, "/nowhere")
     with pytest.raises(VersionError, match=r"hdfs://host:9000/x: hdfs:// needs Java and .*; webhdfs:// needs neither"):
         open_store("hdfs://host:9000/x")
-    with pytest.raises(DataError, match=r"Cannot read 'hdfs://host:9000/x': hdfs:// needs Java and"):
+    with pytest.raises(DataError, match=r"cannot read 'hdfs://host:9000/x': hdfs:// needs Java and"):
         find(["hdfs://host:9000/x"], options={})
 
 
 @pytest.mark.parametrize("pattern", ["log", "logs/part-*"])
 def test_a_name_node_that_does_not_answer_is_not_taken_for_an_empty_one(hdfs: WebHdfsServer, pattern: str) -> None:
     hdfs.close()
-    with pytest.raises(DataError, match=rf"Reading '{hdfs.url}/.*' failed with ConnectionError"):
+    with pytest.raises(DataError, match=rf"reading '{hdfs.url}/.*' failed with ConnectionError"):
         find([f"{hdfs.url}/{pattern}"], options={})

@@ -6,8 +6,8 @@ which rank failed first and why, or which ranks are gone without a reason, as ki
 
 Neither the store nor gloo asks who connects. On one machine both listen on the loopback address only. Across machines
 the store listens on the address that MASTER_ADDR names, if this host has it, and the names at the store are made from
-the job's token, so that ranks of another job, or whoever only guesses, touch nothing. Who can connect can still list
-the names, with a new enough PyTorch: docs/cluster.md says what is open, and to whom it must not be.
+the job's token, so that ranks of another job, or a process that only guesses names, change nothing. A process that can
+connect can still list the names, with a new enough PyTorch: docs/cluster.md lists what is open.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ class Group:
         theirs = bool(self._cause)
         self._cause = self._cause or f"{type(error).__name__}: {str(error) or 'interrupted'}"
         try:
-            if theirs:  # a peer's failure, not ours: it has told, or never will
+            if theirs:  # a peer failed, not this rank: it has written its reason, or never will
                 dist.destroy_process_group()
                 return
             self._store.set(f"failed/{self.rank}", self._cause[:_TEXT_LIMIT])
-            dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
+            dist.destroy_process_group()  # closes the connections, so that no rank waits for this one
             self._linger(set(range(self.size)))
-        except RuntimeError:  # the store is gone as well, and nobody is left to tell
+        except RuntimeError:  # the store is gone as well: there is no rank left to report to
             pass
 
     def _lost(self, doing: str, error: RuntimeError) -> PeerError:

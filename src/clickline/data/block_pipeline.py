@@ -72,7 +72,7 @@ class BlockPipeline(Iterator[tuple[Batch, Position]]):
     ) -> None:
         """Neither `blocks` nor `window_builder` may refer to this object, or it would never be garbage-collected.
 
-        (The background threads hold them, and a pipeline that nobody holds any more stops its threads.)
+        (The background threads hold them, and a pipeline without references stops its threads.)
         """
         self._blocks, self._parser, self._window_builder = blocks, parser, window_builder
         self._batch_size, self._threads = batch_size, threads

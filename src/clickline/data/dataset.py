@@ -33,7 +33,7 @@ class Dataset:
         self, *, data: Data, schema: Schema, paths: list[str], batch_size: int, seed: int, shuffle: bool
     ) -> None:
         if batch_size < 1:
-            raise ValueError(f"Argument 'batch_size' must be at least 1 but got {batch_size}.")
+            raise ValueError(f"argument 'batch_size' must be at least 1 but got {batch_size}")
         self._data = data
         self._schema = schema
         self._batch_size = batch_size

@@ -29,8 +29,8 @@ _NICENESS = 5
 class _Queue:
     """The state that the threads share.
 
-    Threads hold this object and never the Prefetcher, so that a Prefetcher that nobody uses any more is collected, and
-    its finalizer stops them. Items are numbered from 0 in the order of the source.
+    Threads hold this object and never the Prefetcher, so that a Prefetcher without references is collected, and its
+    finalizer stops them. Items are numbered from 0 in the order of the source.
     """
 
     ahead: int

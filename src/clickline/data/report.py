@@ -1,4 +1,4 @@
-"""What a pass over the data found: rows, malformed rows with examples, missing values; and when that is too much.
+"""The report of a pass over the data: rows, malformed rows with examples, missing values; and their limit.
 
 Malformed rows are skipped, counted and shown, up to the limit in `data.max_bad_rows`. Past it the run stops, because
 a log in the wrong format would otherwise train a model on what little of it happens to parse.
@@ -68,7 +68,7 @@ class RowCounter:
         self._examples: list[BadRow] = []
         self._warn = warn
         self._logged = 0
-        """Examples that the log has shown."""
+        """Examples that were logged."""
 
     def add(self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]) -> None:
         self._rows += rows
@@ -105,11 +105,11 @@ class RowCounter:
         listed = "\n".join(lines)
         raise DataError(
             f"{self._bad} of {seen} rows are malformed, more than data.max_bad_rows allows ({limit}):\n{listed}\n"
-            f"Check that data.format fits these files, or raise data.max_bad_rows to skip such rows."
+            "check that data.format fits these files, or raise data.max_bad_rows to skip such rows"
         )
 
     def _log_examples(self) -> None:
-        """Each is shown once: in the log if the pass goes on, else in the error that ends it."""
+        """Log new examples. Each is shown once: here if the pass continues, else in the error that ends it."""
         if self._warn:
             for row in self._examples[self._logged :]:
                 logger.warning("Skipped a malformed row: %s", row)

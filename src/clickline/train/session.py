@@ -44,7 +44,7 @@ from clickline.train.run_files.run_lock import RunLock
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to."""
+    """The result of a run."""
 
     directory: Path
     checkpoint: Path
@@ -71,7 +71,7 @@ def train_job(
 ) -> Result:
     """Train a job in `output/name` and test it.
 
-    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    `resume` continues from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
@@ -183,7 +183,7 @@ def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher 
 def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> Evaluation:
     """Predict some data with a checkpoint, and measure that.
 
-    Figures on the job's test or validation data are kept beside the checkpoint, for whoever publishes it.
+    Figures on the job's test or validation data are kept beside the checkpoint, for publishing it.
     """
     watcher = watcher or Silent()
     found = find_checkpoint(checkpoint)

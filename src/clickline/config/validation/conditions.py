@@ -1,4 +1,4 @@
-"""Conditions under which keys of the job have an effect; `effects.py` says which key has which."""
+"""Conditions under which keys of the job have an effect; `effects.py` has the conditions of each key."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Lost:
     repeated: int
     """Rows known to be done that the next holder will train again."""
     set_aside: bool
-    """Whether the piece is given to nobody any more."""
+    """Whether the piece is not given out any more."""
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class State:
     def _check(self) -> None:
         names = self.static
         if self.attempts < 1 or (names is not None and (not names or len(set(names)) < len(names))):
-            raise ValueError(f"nobody can take a piece with attempts {self.attempts} and static {self.static}")
+            raise ValueError(f"no piece can be taken with attempts {self.attempts} and static {self.static}")
         settled = [*self.done, *self.set_aside, *(held.lease.piece for held in self.held.values())]
         if len(set(settled)) < len(settled):
             raise ValueError("a piece is in two states")

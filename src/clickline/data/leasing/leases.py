@@ -26,14 +26,14 @@ class LeaseTable:
     def __init__(self, pieces: int, *, attempts: int, static: Sequence[str] | None = None, first: int = 1) -> None:
         for name, value, least in (("pieces", pieces, 0), ("attempts", attempts, 1), ("first", first, 1)):
             if value < least:
-                raise ValueError(f"Argument '{name}' must be at least {least} but got {value}.")
+                raise ValueError(f"argument '{name}' must be at least {least} but got {value}")
         self._state = State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
         self.assign(static)
 
     def assign(self, static: Sequence[str] | None) -> None:
-        """Reassign the pieces that nobody holds: piece i to static[i % len(static)]; None lets anybody take any."""
+        """Reassign the pieces that are not held: piece i to static[i % len(static)]; None lets any holder take any."""
         if static is not None and (not static or len(set(static)) < len(static)):
-            raise ValueError(f"Argument 'static' must be different names, at least one, but got {list(static)}.")
+            raise ValueError(f"argument 'static' must be different names, at least one, but got {list(static)}")
         state = self._state
         state.static = None if static is None else list(static)
         self._waiting: dict[str, list[tuple[int, int]]] = {}
@@ -43,7 +43,7 @@ class LeaseTable:
                 self._wait(piece)
 
     def take(self, holder: str) -> Lease | None:
-        """A lease of the next piece for a holder, who may have several; None if no piece is available now."""
+        """A lease of the next piece for a holder, which may have several; None if no piece is available now."""
         state = self._state
         waiting = self._waiting.get("" if state.static is None else holder)
         if not waiting:
@@ -99,12 +99,12 @@ class LeaseTable:
     def _give_back(self, held: Held, *, rows: int, blame: bool, reason: str) -> Lost:
         state, lease = self._state, held.lease
         if rows < 0:
-            raise ValueError(f"Lease {lease.number} cannot have {rows} rows done.")
+            raise ValueError(f"lease {lease.number} cannot have {rows} rows done")
         del state.held[lease.number]
         history = state.history.setdefault(lease.piece, History())
         history.rows = rows
         history.tries += blame
-        # After so many failures the piece itself is the suspect: nobody gets it again.
+        # After so many failures the piece itself is the suspect: it is not given out again.
         aside = history.tries >= state.attempts
         repeated = 0 if aside else max(held.rows - rows, 0)
         if aside:

@@ -1,11 +1,11 @@
-"""Pieces: parts of the data that are small enough to be lost, and that trainers read one at a time.
+"""Pieces: parts of the data that trainers read one at a time, small enough to be read again if a trainer is lost.
 
-Plain text is cut at bytes. A piece has the lines that start in it, so nobody needs to look for line ends before the
-reading. Parquet is cut between row groups. Compressed text, and what readers of the user's own make rows of, cannot be
-entered in the middle: there a piece is a file. All pieces together are all rows, each once.
+Plain text is split at bytes. A piece has the lines that start in it, so line ends need not be found before it is read.
+Parquet is split between row groups. Compressed text and the files of custom readers cannot be read from the middle:
+there a piece is a file. All pieces together are all rows, each once.
 
-The order of a piece's rows follows from seed, epoch and the piece's number, whoever reads it, whenever, and with
-whatever threads. Therefore "so many rows are done" is enough to go on with the rest of it.
+The order of a piece's rows follows from seed, epoch and the piece's number, whichever trainer reads it, whenever, and
+with however many threads. Therefore the number of rows that are done is enough to resume within it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def split_into_pieces(data: Data, paths: list[str], *, piece_bytes: int, trainer
     The same files give the same pieces. Empty files have none.
     """
     if piece_bytes < 0:
-        raise ValueError(f"Argument 'piece_bytes' must be at least 0 but got {piece_bytes}.")
+        raise ValueError(f"argument 'piece_bytes' must be at least 0 but got {piece_bytes}")
     if trainers < 1:
-        raise ValueError(f"Argument 'trainers' must be at least 1 but got {trainers}.")
+        raise ValueError(f"argument 'trainers' must be at least 1 but got {trainers}")
     files = find(paths, options=data.storage)
     sizes = [file.size for file in files]
     if not piece_bytes:
@@ -72,7 +72,7 @@ def split_into_pieces(data: Data, paths: list[str], *, piece_bytes: int, trainer
 
 
 def shortage(pieces: int, *, trainers: int) -> str | None:
-    """What to tell the user if there are fewer pieces than trainers: some would only wait."""
+    """A warning if there are fewer pieces than trainers, some of which would only wait; None otherwise."""
     if pieces >= trainers:
         return None
     idle = trainers - pieces
@@ -84,10 +84,10 @@ def shortage(pieces: int, *, trainers: int) -> str | None:
 
 
 def changed_data(then: int, now: int) -> str:
-    """What to tell the user if pieces cannot be gone on with, since there are other ones now."""
+    """The message of an error if a pass cannot be resumed because the data is in other pieces now."""
     return (
-        f"the data was cut into {then} pieces when the checkpoint was made and is now {now}: files have come, gone or "
-        "changed; restore them, or start over with --fresh"
+        f"the data was split into {then} pieces when the checkpoint was made and is now {now}: files have come, gone "
+        "or changed; restore them, or start over with --fresh"
     )
 
 
@@ -138,9 +138,9 @@ def open_piece(
 ) -> PieceReader:
     """The same as an object that can be started ahead of its first batch. Nothing is opened before that."""
     if batch_size < 1:
-        raise ValueError(f"Argument 'batch_size' must be at least 1 but got {batch_size}.")
+        raise ValueError(f"argument 'batch_size' must be at least 1 but got {batch_size}")
     if skip < 0:
-        raise ValueError(f"Argument 'skip' must be at least 0 but got {skip}.")
+        raise ValueError(f"argument 'skip' must be at least 0 but got {skip}")
     settings = first_position(
         epoch=epoch,
         seed=_seed(seed, piece.number),

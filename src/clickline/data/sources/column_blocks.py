@@ -42,9 +42,7 @@ def parquet_blocks(
             first = 0
             groups = content.num_row_groups
             if (span[1] or span[0]) > groups:
-                raise DataError(
-                    f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed."
-                )
+                raise DataError(f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed")
             for group in range(groups if span[1] is None else span[1]):
                 rows = content.metadata.row_group(group).num_rows
                 if group >= span[0] and first + rows > start.offset:
@@ -118,6 +116,6 @@ def _from_offset(file: File, start: LogOffset, tables: Iterator[pa.RecordBatch],
 def _complete(file: File, start: LogOffset, rows: int) -> None:
     if rows < start.offset:
         raise DataError(
-            f"'{file.path}' has only {rows} rows, but reading should go on at {start.offset}: it has changed since. "
-            f"Restore it, or start without the checkpoint's position."
+            f"'{file.path}' has only {rows} rows, but reading should resume at {start.offset}: it has changed since; "
+            "restore it, or start without the checkpoint's position"
         )

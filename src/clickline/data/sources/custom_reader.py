@@ -46,7 +46,7 @@ class Reader:
 
     def rows(self, stream: BinaryIO, path: str) -> Iterator[Mapping[str, object] | RowError]:
         """The rows of one file: column to value. A value is text, a number, None, or a list of those."""
-        raise NotImplementedError(f"{type(self).__name__} must implement rows() or tables().")
+        raise NotImplementedError(f"{type(self).__name__} must implement rows() or tables()")
 
     def tables(self, stream: BinaryIO, path: str) -> Iterator[pa.RecordBatch]:
         """The same, as Arrow record batches. `stream` is decompressed already."""

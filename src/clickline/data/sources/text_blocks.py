@@ -21,7 +21,7 @@ _LONGEST_LINE = 64 << 20
 
 
 class Meter:
-    """Raw bytes read so far, of how many: what is left of a pass can be told before its rows are counted."""
+    """Counts the raw bytes that were read: with the files' sizes, this estimates the share of a pass that is done."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -58,7 +58,7 @@ def text_blocks(
     offset, line, origin = start.offset, start.line, 0
     inside = begin > offset
     if inside:
-        offset, line = begin - 1, 0  # whether a line starts at `begin` is told by the byte before
+        offset, line = begin - 1, 0  # a line starts at `begin` if the byte before it is a newline
     with file.open() as raw:
         pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
         if inside:
@@ -92,7 +92,7 @@ def _from_next_line(pieces: Iterator[bytes], *, offset: int, end: int | None) ->
 
 
 def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes]:
-    """All lines that start before `end`; the last one goes on past it, unless the byte before `end` is its newline."""
+    """All lines that start before `end`. The last one ends after it, unless the byte before `end` is its newline."""
     if offset >= end:
         return
     for piece in pieces:
@@ -107,7 +107,8 @@ def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes
 def split_at_lines(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
     """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
     held: list[bytes] = []
-    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the place after it
+    # Pieces are held until they have `size` bytes and a newline; then all up to the last newline is one run of lines.
+    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the byte after it
     for piece in pieces:
         newline = piece.rfind(b"\n")
         if newline >= 0:

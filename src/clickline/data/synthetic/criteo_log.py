@@ -142,7 +142,7 @@ class CriteoLog:
         return {"options": {"ids": self.ids}, "vocabulary": vocabulary}
 
     def job(self) -> JobPart:
-        """The part of a job that says how to read and learn this; the format has its own features."""
+        """The sections of a job that read this log and learn from it; the format has its own features."""
         return {"data": {"format": "criteo"}, "model": {"name": "wide_deep"}}
 
 

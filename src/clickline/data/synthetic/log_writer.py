@@ -54,7 +54,7 @@ class Log(Protocol):
         """`options` that the log was made with, and the size of each `vocabulary`."""
 
     def job(self) -> JobPart:
-        """The part of a job that says how to read and learn this."""
+        """The sections of a job that read this log and learn from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def write(
 ) -> WrittenLog:
     """Write all of `log`; gives back what PATH.json holds.
 
-    `path` may have the log's suffix or none. `force` overwrites. `progress` is told how many rows are written.
+    `path` may have the log's suffix or none. `force` overwrites. `progress` is called with the number of rows written.
     """
     _check(log, test_rows=test_rows, files=files, compress=compress)
     stem = path.with_suffix("") if path.suffix == log.suffix else path
@@ -114,7 +114,7 @@ def write(
             "test": test.to_dict() if test_rows else None,
         }
         truth.unfinished.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
-        truth.path.unlink(missing_ok=True)  # its presence says that the rest is there and belongs to it
+        truth.path.unlink(missing_ok=True)  # where it exists, the other files are complete and belong to it
         for part in everything:
             part.unfinished.replace(part.path)
     except OSError as error:
@@ -131,17 +131,17 @@ def _check(log: Log, *, test_rows: int, files: int, compress: str) -> None:
     if not 0 <= test_rows < log.rows:
         raise DataError(
             f"test_rows is {test_rows} of {log.rows} rows in all; it must lie between 0 and {log.rows - 1}, "
-            f"so that some are left to train on."
+            "so that some are left to train on"
         )
     most = min(MOST_FILES, log.rows - test_rows)
     if not 1 <= files <= most:
-        raise DataError(f"files is {files}, but {log.rows - test_rows} rows to train on fit into 1 to {most} files.")
+        raise DataError(f"files is {files}, but {log.rows - test_rows} rows to train on fit into 1 to {most} files")
     if compress not in get_args(Compression):
-        raise DataError(f"compress is '{compress}', but must be one of {', '.join(get_args(Compression))}.")
+        raise DataError(f"compress is {compress!r}, but must be one of {', '.join(get_args(Compression))}")
 
 
 def _unwritable(error: OSError, stem: Path) -> DataError:
-    return DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}.")
+    return DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}")
 
 
 def _beside(stem: Path, ending: str) -> Path:
@@ -161,7 +161,7 @@ def _shares(rows: int, files: int) -> Iterator[tuple[str, int]]:
 def _refuse_to_overwrite(paths: Sequence[Path]) -> None:
     there = [str(path) for path in paths if path.exists()]
     if there:
-        raise DataError(f"There already is {', '.join(there)}: use another path, or force (--force) to overwrite.")
+        raise DataError(f"there already is {', '.join(there)}: use another path, or force (--force) to overwrite")
 
 
 def _write_rows(

@@ -158,7 +158,7 @@ class MovieLensLog:
         return {"options": {}, "vocabulary": vocabulary}
 
     def job(self) -> JobPart:
-        """The part of a job that says how to read and learn this: a history is what DIN is made for."""
+        """The sections of a job that read this log and learn from it: a history is what DIN is made for."""
         slots = [
             *("user", "gender", "age", "occupation", "movie"),
             {"name": "genres", "separator": "|", "pooling": "mean"},

@@ -122,7 +122,7 @@ class SlotLog:
         return {"options": {}, "vocabulary": {name: shape.values for name, shape in SLOTS.items()}}
 
     def job(self) -> JobPart:
-        """The part of a job that says how to read and learn this."""
+        """The sections of a job that read this log and learn from it."""
         dense = [{"name": "price"}, {"name": "rank", "normalise": "standard"}]
         return {
             "data": {"format": "slots"},

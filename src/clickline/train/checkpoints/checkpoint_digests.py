@@ -38,7 +38,7 @@ def digest_of_manifest(manifest: Mapping[str, object]) -> str:
 
 
 def problem_of(directory: Path, files: Mapping[str, FileDigest]) -> str | None:
-    """What is wrong with a checkpoint's files, naming the first bad one; None if every byte is as its manifest says."""
+    """What is wrong with the first bad file of a checkpoint; None if all files are as the manifest lists them."""
     there = {file.name for file in directory.iterdir()} - {MANIFEST}
     for name in sorted(files.keys() - there):
         return f"{directory / name}: missing"

@@ -40,7 +40,7 @@ def measured_on(data: Data, paths: list[str]) -> list[str]:
 def record(
     checkpoint: Checkpoint, kind: str, measured: CheckpointFigures, *, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Keep figures beside the checkpoint. That this is not possible is no reason to end what has measured them."""
+    """Write figures beside the checkpoint. If that fails, only a warning is logged: the figures were shown already."""
     all_figures = {**_read(checkpoint), kind: measured}
     saved = {name: asdict(figures) for name, figures in all_figures.items()}
     check()
@@ -51,7 +51,7 @@ def record(
 
 
 def recorded(checkpoint: Checkpoint) -> dict[str, CheckpointFigures]:
-    """All that was measured on this checkpoint: by `test`, by `valid`."""
+    """All figures of this checkpoint, by kind: `test`, `valid`."""
     found = _read(checkpoint)
     valid, paths = checkpoint.manifest.get("valid"), checkpoint.manifest.get("valid_files")
     if valid and paths is not None:  # manifests without the list have figures of an earlier step, perhaps

@@ -16,7 +16,7 @@ MANIFEST_LIMIT = 16 << 20
 
 
 JsonObject = dict[str, Any]
-"""A JSON object whose keys are checked by whoever makes something of it: a job, a schema, the state of a strategy."""
+"""A JSON object whose keys are checked where it is used: a job, a schema, the state of a strategy."""
 
 
 class CheckpointManifest(TypedDict):

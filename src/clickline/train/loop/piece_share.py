@@ -1,9 +1,9 @@
-"""Whose rows are whose: the data in pieces, dealt out to ranks once and for all.
+"""The share of each rank in the data: pieces, assigned to ranks in a fixed order.
 
 Rank r of k reads the pieces r, r + k, … in this order, in full batches that do not mind where a piece ends. Ranks have
 different numbers of rows; those that are through take part with empty batches until all are. How far each piece was
-read goes into a checkpoint, so that any number of ranks can go on: they cut as those before them did until the epoch
-ends.
+read goes into a checkpoint, so that any number of ranks can resume: they split the data as the ranks before them did
+until the epoch ends.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Interval:
         return self.timed_rows / max(time.perf_counter() - self.started, 1e-9)
 
     def figures(self, settings: MetricSettings, *, labels: int) -> dict[str, float]:
-        """What a line of metrics says, of a model with so many labels."""
+        """The figures of a line of metrics, for a model with `labels` labels."""
         whole = measure(
             np.concatenate(self.logits),
             np.concatenate(self.labels),
@@ -130,7 +130,7 @@ class Journal:
                 self._events.scalars(step=step, values=numbers)
         except OSError as error:
             self.failure = CheckpointError(
-                f"{self._path.parent}: metrics cannot be written: {error}; --resume goes on from the newest "
+                f"{self._path.parent}: metrics cannot be written: {error}; --resume continues from the newest "
                 "checkpoint, --fresh starts over where there is none yet"
             )
             raise self.failure from error
@@ -163,4 +163,6 @@ class Journal:
         try:
             replace_file(self._path, "".join(kept).encode())
         except OSError as error:
-            raise CheckpointError(f"{self._path}: cannot be written: {error}; --resume goes on when it can") from error
+            raise CheckpointError(
+                f"{self._path}: cannot be written: {error}; --resume continues when it can"
+            ) from error

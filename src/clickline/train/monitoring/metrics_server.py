@@ -1,7 +1,7 @@
-"""HTTP for whoever watches a training process: `/metrics` for Prometheus, `/health`, and `/status` of the run.
+"""HTTP server of a training process for monitoring: `/metrics` for Prometheus, `/health`, and `/status` of the run.
 
 On a port of its own, at an address that the job or CLICKLINE_METRICS fixes; on the loopback address and any free port
-unless told otherwise. It answers from threads of its own, and only reads.
+by default. It answers from threads of its own, and only reads.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from clickline.train.monitoring.prometheus_metrics import Labelled
 
 VARIABLE = "CLICKLINE_METRICS"
 _SILENCE = 10.0
-"""Seconds after which a connection that says nothing is closed."""
+"""Seconds after which an idle connection is closed."""
 Page = Callable[[str], tuple[int, str, bytes]]
 """Status code, content type and body, by the request's Accept header."""
 
 
 class MetricsServer:
-    """Answers from the moment it is made until it is closed."""
+    """Serves metrics from its construction until `close`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Prometheus metrics of one process of a run.
 
-Nothing is counted twice: what a process tells the coordinator of itself is read anew whenever somebody asks, and only
+Nothing is counted twice: what a process reports to the coordinator is read again at each scrape, and only
 given Prometheus' names here. Figures that may go down, as those of a run that goes back to a checkpoint, are gauges.
 """
 
@@ -54,7 +54,7 @@ STATES = ("joining", "well", "slow", "dead", "done")
 
 
 class Labelled:
-    """Makes metrics that say which process of which run they are of."""
+    """Makes metrics with the labels of one process of one run."""
 
     def __init__(self, **labels: str) -> None:
         self._labels = labels

@@ -1,4 +1,4 @@
-"""What is not well in a run, judged by its status: for `clickline status` and for whoever asks the run itself."""
+"""The health of a run, judged by its status: for `clickline status` and for `/health` of the run itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 STALE = 10.0
-"""Seconds after which a status that is written each second says that nobody writes it."""
+"""Seconds after which a status, which is written each second, counts as abandoned."""
 
 
 def age_of(status: Mapping[str, Any]) -> float:
@@ -17,7 +17,7 @@ def age_of(status: Mapping[str, Any]) -> float:
 
 
 def complaints_of(status: Mapping[str, Any]) -> Iterator[str]:
-    """Everything that is not well."""
+    """Every problem, as a sentence."""
     phase, why, age = status.get("phase"), status.get("why"), age_of(status)
     if phase == "failed":
         yield f"the run failed: {why}" if why else "the run failed"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STATUS = "status.json"
 ENDED = ("finished", "failed", "interrupted")
-"""Phases after which nobody writes the status any more."""
+"""Phases after which the status is not written any more."""
 _EVERY = 1.0
 
 
@@ -151,7 +151,7 @@ def _checkpoint_status(newest: SavedCheckpoint) -> CheckpointStatus | None:
 
 
 def end_status(lock: RunLock, error: BaseException) -> None:
-    """For a launcher whose ranks are gone: say so in the status if the rank that writes it could not."""
+    """For a launcher whose ranks are gone: end the status if the rank that writes it could not."""
     with suppress(OSError, ValueError, ReplacedError):
         lock.check()
         file = lock.directory / STATUS
@@ -164,7 +164,7 @@ def end_status(lock: RunLock, error: BaseException) -> None:
 
 
 def reason_of(directory: Path) -> str:
-    """Why the run that has its status here ended, if it says so."""
+    """Why the run of a directory ended, if its status has a reason."""
     with suppress(OSError, ValueError, AttributeError):
         return json.loads((directory / STATUS).read_bytes()).get("why") or ""
     return ""

@@ -1,11 +1,11 @@
 """The right to write to a run's directory, which one process has at a time.
 
 `.run.lock` is locked with flock for as long as the process lives that trains or coordinates there: the kernel lets go
-of it when that process ends, whichever way. Whoever comes second is refused before it has changed anything.
+of it when that process ends, whichever way. A second process is refused before it has changed anything.
 
 Between hosts, flock reaches as far as the file system takes it: Linux's NFS client turns it into a lock at the server,
-unless the mount says `nolock`, `local_lock=flock` or `local_lock=all`. Where it does not reach, or where somebody has
-removed the file, a second process can take the directory from the first. Therefore the file also names its holder,
+unless the mount says `nolock`, `local_lock=flock` or `local_lock=all`. Where it does not reach, or where the file
+was removed, a second process can take the directory from the first. Therefore the file also names its holder,
 with an epoch that grows by one each time, and `check` raises ReplacedError in the process that is not the holder any
 more. It is called before every change: to `coordinator.json`, which carries the epoch as well, to the journal, and
 before a checkpoint becomes visible or is removed. Between that look and the change there remain some microseconds; only
@@ -82,7 +82,7 @@ class RunLock:
             with self._path.open("rb") as file:  # to open it is what makes an NFS client ask its server
                 content = file.read(_LIMIT)
         except FileNotFoundError:
-            return  # removed, but nobody has come after us
+            return  # removed, but no other process has taken the directory
         if content != self._content:
             raise ReplacedError(
                 f"{self.directory} was taken over by {_described(_holder(self._path))}; this process was replaced and "
@@ -135,7 +135,7 @@ class RunLock:
             "nonce": secrets.token_hex(8),
         }
         self._content = json.dumps(self._holder).encode() + b"\n"
-        # In place, since the lock is on this very file. Torn by a crash it names nobody, and needs not.
+        # In place, since the lock is on this very file. If a crash tears it, it names no holder, and need not.
         os.pwrite(self._descriptor, self._content, 0)
         os.ftruncate(self._descriptor, len(self._content))
         os.fsync(self._descriptor)

@@ -1,6 +1,6 @@
 """A summary of a run, from the files in its directory: for lists of runs and for comparing two.
 
-Nothing here needs PyTorch. Whatever a run has not written yet, or was written by an older version, is None.
+Nothing here needs PyTorch. Keys that a run has not written yet, or that an earlier version did not write, are None.
 """
 
 from __future__ import annotations
