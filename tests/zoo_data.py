@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from clickline.config.model import Model as Spec
+from clickline.config.model import ModelSettings
 from clickline.models import Fields, Model, build_model, model_names
 
 SMALL = {
@@ -30,7 +30,9 @@ def fields_for(name: str, *, dense: int = 3, labels: int = 1) -> Fields:
 def small(name: str, *, dense: int = 3, labels: int = 1, dropout: float = 0.0, **params: object) -> Model:
     """A model of the zoo, a few units wide, always with the same weights."""
     torch.manual_seed(7)
-    spec = Spec(name=name, embedding_dim=4, hidden=[16, 8], dropout=dropout, params=SMALL.get(name, {}) | params)
+    spec = ModelSettings(
+        name=name, embedding_dim=4, hidden=[16, 8], dropout=dropout, params=SMALL.get(name, {}) | params
+    )
     return build_model(spec, fields_for(name, dense=dense, labels=labels))
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from clickline.config.training import DenseOptimizer
 from clickline.train.dense_optimizer import dense_optimizer
-from clickline.train.flat_parameters import Block, Flat, block_of
+from clickline.train.flat_parameters import DenseBlock, Flat, block_of
 from clickline.train.weight_average import Average
 from processes import ENVIRONMENT
 
@@ -36,7 +36,7 @@ def test_blocks_learn_what_the_whole_learns(name: str, parts: int) -> None:
     flat = Flat(network())
     size = len(flat.values)
     blocks = [
-        Block(flat.values[slice(*block_of(size, part=part, parts=parts))], optimizer=spec, keep=0.9)
+        DenseBlock(flat.values[slice(*block_of(size, part=part, parts=parts))], optimizer=spec, keep=0.9)
         for part in range(parts)
     ]
     for step, gradient in enumerate(gradients(size, 6), 1):
@@ -99,9 +99,9 @@ def test_learning_does_not_load_the_compiler() -> None:
     program = """
 import sys, torch
 from clickline.config.training import DenseOptimizer
-from clickline.train.cluster import processes
-from clickline.ps.dense import Block
-Block(torch.ones(3), optimizer=DenseOptimizer(), keep=0.9).learn(torch.ones(3))
+from clickline.ps import entrypoints
+from clickline.train.flat_parameters import DenseBlock
+DenseBlock(torch.ones(3), optimizer=DenseOptimizer(), keep=0.9).learn(torch.ones(3))
 loss = torch.nn.Linear(2, 1)(torch.ones(4, 2)).sum()
 loss.backward()
 print([name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in sys.modules])
@@ -113,7 +113,7 @@ print([name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in
 def test_a_block_goes_on_from_what_it_saved_bit_for_bit() -> None:
     spec = DenseOptimizer()
     start = torch.randn(50, generator=torch.Generator().manual_seed(2))
-    one, other = (Block(start, optimizer=spec, keep=0.99) for _ in range(2))
+    one, other = (DenseBlock(start, optimizer=spec, keep=0.99) for _ in range(2))
     steps = gradients(50, 8)
     for gradient in steps[:4]:
         one.learn(gradient.clone())

@@ -13,7 +13,7 @@ from clickline import _native
 from clickline.config.training import DenseOptimizer
 from clickline.ps.server import sync_rounds
 from clickline.ps.server.sync_rounds import Rounds, share
-from clickline.train.flat_parameters import Block
+from clickline.train.flat_parameters import DenseBlock
 from clickline.train.sparse import Gradient
 
 TRAINERS = 3  # two would not do: a + b is b + a to the last bit
@@ -30,7 +30,7 @@ def gradient_of(rank: int) -> tuple[Gradient, np.ndarray]:
 def learned(order: tuple[int, ...]) -> tuple[bytes, bytes]:
     """What table and block are after one step to which trainers come in this order."""
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
-    block = Block(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
     step = Rounds([table], block, generation=1)
     step.begin(range(TRAINERS))
     threads = []
@@ -58,7 +58,7 @@ def test_merged_as_they_come_the_bits_differ(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
     """So that a trainer whose answer was lost gets it without contributing twice."""
-    block = Block(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
     step = Rounds([table], block, generation=1)
     step.begin([0])
@@ -76,7 +76,7 @@ def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
 
 def test_a_dense_step_is_by_the_mean_over_rows_not_over_trainers() -> None:
     """A trainer with a batch of 3 rows counts three times as much as one with a single row."""
-    block = Block(torch.zeros(4), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
+    block = DenseBlock(torch.zeros(4), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
     step = Rounds([], block, generation=1)
     step.begin([0, 1])
     shares = {0: (1.0, np.full(4, 8.0, np.float32)), 1: (3.0, np.full(4, 4.0, np.float32))}

@@ -11,8 +11,8 @@ from clickline.collective.owned_tables import shares
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
+from clickline.train.loop.piece_share import empty_batch, full_batches
 from clickline.train.monitoring.piece_progress import PieceProgress, Turn
-from clickline.train.piece_share import empty_batch, full_batches
 from clickline.train.sparse_tables import owned_buckets
 
 

@@ -36,8 +36,8 @@ def files(directory: Path) -> dict[str, Path]:
     [
         ("garbage.tsv", ["malformed", "garbage.tsv, line 1", "data.max_bad_rows"]),
         ("empty.tsv", ["no rows", "empty.tsv"]),
-        ("none", ["No files in the directory", "none"]),
-        ("none/*.tsv", ["No file matches", "none/*.tsv"]),
+        ("none", ["no files in the directory", "none"]),
+        ("none/*.tsv", ["no file matches", "none/*.tsv"]),
         ("missing.tsv", ["No such file", "missing.tsv"]),
         ("cut.tsv.gz", ["cut.tsv.gz", "truncated"]),
         ("nan.tsv", ["nan.tsv, line 11", "label", "nan"]),

@@ -81,7 +81,7 @@ def test_compressed_files_hold_the_same(tmp_path: Path, kind: Any, compress: str
 def test_nothing_is_overwritten_unless_forced(tmp_path: Path, kind: Any) -> None:
     kind.write(tmp_path / "log", rows=100, seed=3, **kind.options)
     before = files_in(tmp_path)
-    with pytest.raises(DataError, match=r"There already is .*log\.train.*--force"):
+    with pytest.raises(DataError, match=r"there already is .*log\.train.*--force"):
         kind.write(tmp_path / "log", rows=100, seed=4, **kind.options)
     assert files_in(tmp_path) == before
     kind.write(tmp_path / "log", rows=100, seed=4, force=True, **kind.options)

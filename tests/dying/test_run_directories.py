@@ -115,5 +115,5 @@ def test_a_damaged_checkpoint_is_refused_and_the_sound_one_before_it_is_named(cr
     refused.ends(6)
     said = " ".join(refused.err.split())
     assert f"{dense}: damaged" in said
-    assert f"`clickline train JOB --resume-from {before.path}` goes on from there" in said
+    assert f"`clickline train JOB --resume-from {before.path}` resumes from it" in said
     assert launch(settings, "--resume-from", str(before.path), rows=9000).ends()["rows"] == 9000

@@ -160,9 +160,9 @@ def test_columns_that_cannot_be_read():
     parser = schema_of(slots=["s"]).parser()
     with pytest.raises(DataError, match=r"no column 's' in the data; its columns are: label, t"):
         parse_table(parser, pa.table({"label": [1], "t": [1]}))
-    with pytest.raises(DataError, match=r"Column 's' has the type struct<a: int64>"):
+    with pytest.raises(DataError, match=r"column 's' has the type struct<a: int64>"):
         parse_table(parser, pa.table({"label": [1], "s": [{"a": 1}]}))
-    with pytest.raises(DataError, match="Expected a pyarrow RecordBatch"):
+    with pytest.raises(DataError, match="expected a pyarrow RecordBatch"):
         parse_table(parser, {"label": [1]})
 
 

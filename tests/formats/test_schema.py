@@ -113,7 +113,7 @@ def test_fitting():
     fitted = schema.fitted({"a": (1.0, 2.0), "b": (0.0, 8.0)})
     assert not fitted.needs_fit
     assert fitted.parser(columns=columns).parse(b"1,5,6,0\n").dense.tolist() == [[2.0, 0.25, 0.0]]
-    with pytest.raises(ValueError, match="No statistics for the dense feature 'b'"):
+    with pytest.raises(ValueError, match="no statistics for the dense feature 'b'"):
         schema.fitted({"a": (1.0, 2.0)})
 
 

@@ -86,7 +86,7 @@ def test_a_bad_line_is_told_and_too_many_are_an_error(bad, reason, tmp_path):
     assert done.first_bad is not None
     assert done.first_bad.line == 11
     assert reason in done.first_bad.reason
-    with pytest.raises(DataError, match=r"1 of 10 lines .* The first is line 11"):
+    with pytest.raises(DataError, match=r"1 of 10 lines .* the first is line 11"):
         import_avazu(written(tmp_path / "train.csv", [*good[:9], bad]), tmp_path / "new")
     assert left(tmp_path) == ["out", "train.csv"]
 
@@ -101,7 +101,7 @@ def test_hours_that_go_back_are_an_error(tmp_path):
 @pytest.mark.parametrize("header", [b"", HEADER.replace(b"click,", b"")], ids=["none", "that of test.csv"])
 def test_another_header(header, tmp_path):
     source = written(tmp_path / "train.csv", avazu_lines(HOURS), header=header)
-    with pytest.raises(DataError, match=r"not Avazu's header. Expected is train.csv"):
+    with pytest.raises(DataError, match=r"not Avazu's header; expected is train.csv"):
         import_avazu(source, tmp_path / "out")
     assert left(tmp_path) == ["train.csv"]
 

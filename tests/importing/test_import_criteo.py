@@ -60,7 +60,7 @@ def test_a_tar_is_read_by_name_and_never_unpacked(tmp_path):
 
 def test_a_tar_without_the_file(tmp_path):
     archive = tar_gz(tmp_path / "dac.tar.gz", {"dac/test.txt": TEXT})
-    with pytest.raises(DataError, match=r"no file called train.txt; it has: test.txt. Expected is train.txt of Criteo"):
+    with pytest.raises(DataError, match=r"no file called train.txt; it has: test.txt; expected is train.txt of Criteo"):
         import_criteo(str(archive), tmp_path / "out")
 
 
@@ -104,7 +104,7 @@ def test_too_many_bad_lines_are_an_error_and_leave_nothing(tmp_path):
     source = tmp_path / "train.txt"
     source.write_bytes(b"".join([*LINES, BAD, BAD, BAD]))
     with pytest.raises(
-        DataError, match=r"3 of 2,503 lines of .* malformed, more than 0.1%. The first is line 2501: a l"
+        DataError, match=r"3 of 2,503 lines of .* malformed, more than 0.1%; the first is line 2501: a l"
     ):
         import_criteo(str(source), tmp_path / "new" / "out")
     assert left(tmp_path) == ["train.txt"]
@@ -114,7 +114,7 @@ def test_a_file_of_another_kind_stops_early(tmp_path):
     source = tmp_path / "train.txt"
     source.write_bytes(b"no Criteo\n" * 500_000)
     shares = []
-    with pytest.raises(DataError, match=r"got 1\. Expected is train\.txt of Criteo"):
+    with pytest.raises(DataError, match=r"got 1; expected is train\.txt of Criteo"):
         import_criteo(str(source), tmp_path / "out", progress=shares.append)
     assert len(shares) == 1
 
@@ -154,9 +154,9 @@ def test_the_source_is_never_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("gone.txt", {}, r"No such file or directory.*Expected is train.txt"),
-        ("many", {}, r"has 2 files, but none is called train.txt or .* Expected is train.txt"),
-        ("one.txt", {}, r"There are 1 rows to import; at least 2"),
+        ("gone.txt", {}, r"no such file or directory.*; expected is train.txt"),
+        ("many", {}, r"has 2 files, but none is called train.txt or .*; expected is train.txt"),
+        ("one.txt", {}, r"there are 1 rows to import; at least 2"),
         ("one.txt", {"test_share": 1.0}, r"must be between 0 and 1, got 1.0"),
         ("one.txt", {"out": "one.txt"}, r"is a file, but a directory"),
     ],

@@ -120,7 +120,7 @@ def test_a_bad_rating_is_told_and_too_many_are_an_error(line, reason, tmp_path):
     assert done.first_bad is not None
     assert (done.first_bad.line, reason in done.first_bad.reason) == (3, True)
     few = movielens_zip(tmp_path / "a.zip", [], ratings=ratings_text(many[:2]) + line)
-    with pytest.raises(DataError, match=r"1 of 3 lines .* The first is line 3"):
+    with pytest.raises(DataError, match=r"1 of 3 lines .* the first is line 3"):
         import_movielens(str(few), tmp_path / "new")
     assert left(tmp_path) == ["a.zip", "out"]
 
@@ -143,11 +143,11 @@ def test_bad_users_and_movies_are_errors(files, message, tmp_path):
 
 def test_other_files_are_refused_with_what_was_expected(tmp_path):
     (tmp_path / "a.zip").write_bytes(b"PK but no zip")
-    with pytest.raises(DataError, match=r"no zip archive.*Expected is ml-1m.zip"):
+    with pytest.raises(DataError, match=r"not a zip archive.*; expected is ml-1m.zip"):
         import_movielens(str(tmp_path / "a.zip"), tmp_path / "out")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("ml-latest/ratings.csv", "userId,movieId")
-    with pytest.raises(DataError, match=r"no ratings.dat and no users.dat and no movies.dat. Expected is ml-1m.zip"):
+    with pytest.raises(DataError, match=r"no ratings.dat and no users.dat and no movies.dat; expected is ml-1m.zip"):
         import_movielens(str(tmp_path / "a.zip"), tmp_path / "out")
     with pytest.raises(DataError, match=r"No such file.*Expected is ml-1m.zip"):
         import_movielens(str(tmp_path / "gone.zip"), tmp_path / "out")

@@ -43,7 +43,8 @@ def read_by(readers: dict[str, set[str]], key: str) -> str | None:
 
     A part of the job that was copied, as features are into a schema, is known by the type it was reached from.
     """
-    typed = {"slots[]": "Slot", "dense[]": "Dense", "early_stopping": "EarlyStopping", "agree": "Agreeing"}
+    typed = {"slots[]": "Slot", "dense[]": "Dense", "early_stopping": "EarlyStopping", "agree": "StrategyOptions"}
+    typed |= {"model": "ModelSettings", "checkpoint": "CheckpointSettings"}
     around, _, name = key.rpartition(".")
     last = around.rpartition(".")[2]
     inside_list = key.partition("[]")[0].rpartition(".")[2] + key[key.find("[]") :] if "[]" in key else key

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickline.data.leasing.leases import Lease, LeaseBook, Lost
+from clickline.data.leasing.leases import Lease, LeaseTable, Lost
 from clickline.errors import CheckpointError
 
 HOLDERS = ["a", "b", "c"]
 
 
-def saved(book: LeaseBook) -> dict[str, Any]:
+def saved(book: LeaseTable) -> dict[str, Any]:
     return json.loads(json.dumps(book.to_dict()))
 
 
@@ -28,7 +28,7 @@ def saved(book: LeaseBook) -> dict[str, Any]:
     data=st.data(),
 )
 def test_whatever_happens(pieces: int, attempts: int, static: list[str] | None, data: st.DataObject) -> None:
-    book = LeaseBook(pieces, attempts=attempts, static=static)
+    book = LeaseTable(pieces, attempts=attempts, static=static)
     given_out: dict[int, Lease] = {}
     steps = st.tuples(
         st.sampled_from(["take", "progress", "finish", "lose", "leave", "fail", "save", "assign"]),
@@ -63,7 +63,7 @@ def test_whatever_happens(pieces: int, attempts: int, static: list[str] | None, 
         elif kind == "fail":
             book.fail(lease, reason="broken")
         elif kind == "save":
-            again = LeaseBook.from_dict(saved(book))
+            again = LeaseTable.from_dict(saved(book))
             assert again.to_dict() == book.to_dict()
             book = again
         elif static is not None:
@@ -82,7 +82,7 @@ def test_whatever_happens(pieces: int, attempts: int, static: list[str] | None, 
     assert book.remaining == 0
 
 
-def consistent(book: LeaseBook, pieces: int) -> None:
+def consistent(book: LeaseTable, pieces: int) -> None:
     held = [held.lease.piece for held in book.active]
     assert max(Counter(held).values(), default=0) <= 1
     assert not set(held) & set(book.set_aside)
@@ -92,7 +92,7 @@ def consistent(book: LeaseBook, pieces: int) -> None:
 
 
 def test_pieces_come_in_order_and_then_no_more() -> None:
-    book = LeaseBook(2, attempts=3)
+    book = LeaseTable(2, attempts=3)
     assert book.take("a") == Lease(number=1, piece=0, skip=0, attempt=1)
     assert book.take("a") == Lease(number=2, piece=1, skip=0, attempt=1)
     assert book.take("b") is None
@@ -103,7 +103,7 @@ def test_pieces_come_in_order_and_then_no_more() -> None:
 
 
 def test_lost_piece_is_resumed_where_it_is_known_to_be() -> None:
-    book = LeaseBook(3, attempts=3)
+    book = LeaseTable(3, attempts=3)
     first = book.take("a")
     book.take("a")
     book.progress(1, 500)
@@ -125,7 +125,7 @@ def test_lost_piece_is_resumed_where_it_is_known_to_be() -> None:
 
 
 def test_servers_may_know_of_more_than_was_reported() -> None:
-    book = LeaseBook(1, attempts=3)
+    book = LeaseTable(1, attempts=3)
     book.take("a")
     book.progress(1, 100)
     book.lose("a", done={1: 160})
@@ -134,7 +134,7 @@ def test_servers_may_know_of_more_than_was_reported() -> None:
 
 
 def test_one_taken_for_dead_who_goes_on() -> None:
-    book = LeaseBook(1, attempts=3)
+    book = LeaseTable(1, attempts=3)
     book.take("a")
     book.progress(1, 100)
     book.lose("a", done={})
@@ -151,7 +151,7 @@ def test_one_taken_for_dead_who_goes_on() -> None:
 
 
 def test_piece_that_takes_its_holders_down_is_set_aside() -> None:
-    book = LeaseBook(2, attempts=2)
+    book = LeaseTable(2, attempts=2)
     assert book.take("a").piece == 0
     assert [lost.set_aside for lost in book.lose("a", done={})] == [False]
     assert book.take("b") == Lease(number=2, piece=0, skip=0, attempt=2)
@@ -165,7 +165,7 @@ def test_piece_that_takes_its_holders_down_is_set_aside() -> None:
 
 
 def test_failing_piece_comes_last() -> None:
-    book = LeaseBook(3, attempts=2)
+    book = LeaseTable(3, attempts=2)
     book.take("a")
     book.fail(1, reason="'x' is truncated")
     book.fail(1, reason="once more, by a lease that is gone")
@@ -176,7 +176,7 @@ def test_failing_piece_comes_last() -> None:
 
 
 def test_leaving_in_order_is_not_held_against_the_piece() -> None:
-    book = LeaseBook(1, attempts=1)
+    book = LeaseTable(1, attempts=1)
     for number in range(1, 5):
         assert book.take("a").attempt == 1
         book.progress(number, number)
@@ -185,7 +185,7 @@ def test_leaving_in_order_is_not_held_against_the_piece() -> None:
 
 
 def test_static_pieces_stay_with_their_holder() -> None:
-    book = LeaseBook(5, attempts=9, static=["a", "b"])
+    book = LeaseTable(5, attempts=9, static=["a", "b"])
     assert book.take("c") is None
     assert [book.take("a").piece for _ in range(3)] == [0, 2, 4]
     assert book.take("a") is None
@@ -200,17 +200,17 @@ def test_static_pieces_stay_with_their_holder() -> None:
 
 
 def test_books_one_after_another_share_no_number() -> None:
-    book = LeaseBook(2, attempts=1)
+    book = LeaseTable(2, attempts=1)
     old = saved(book)
     book.take("a"), book.take("a")
-    following = LeaseBook(2, attempts=1, first=book.next_lease)
+    following = LeaseTable(2, attempts=1, first=book.next_lease)
     assert following.take("a").number == 3
-    assert LeaseBook.from_dict(old, first=book.next_lease).take("a").number == 3
-    assert LeaseBook.from_dict(saved(following), first=2).take("a").number == 4
+    assert LeaseTable.from_dict(old, first=book.next_lease).take("a").number == 3
+    assert LeaseTable.from_dict(saved(following), first=2).take("a").number == 4
 
 
 def test_what_is_saved_stays_short() -> None:
-    book = LeaseBook(20_000, attempts=3)
+    book = LeaseTable(20_000, attempts=3)
     for _ in range(20_000):
         lease = book.take("a")
         if lease.piece not in (70, 9000):
@@ -235,21 +235,21 @@ def test_what_is_saved_stays_short() -> None:
     ],
 )
 def test_book_that_is_none(change: dict[str, Any]) -> None:
-    book = LeaseBook(2, attempts=3)
+    book = LeaseTable(2, attempts=3)
     for _ in range(2):
         book.take("a")
     book.finish(1, 10)
-    LeaseBook.from_dict(saved(book))
-    with pytest.raises(CheckpointError, match=r"no book of leases"):
-        LeaseBook.from_dict(saved(book) | change)
+    LeaseTable.from_dict(saved(book))
+    with pytest.raises(CheckpointError, match=r"not a lease table"):
+        LeaseTable.from_dict(saved(book) | change)
 
 
 def test_arguments_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match=r"'attempts' must be at least 1 but got 0"):
-        LeaseBook(1, attempts=0)
+        LeaseTable(1, attempts=0)
     with pytest.raises(ValueError, match=r"'static' must be different names, at least one, but got \['a', 'a'\]"):
-        LeaseBook(1, attempts=1, static=["a", "a"])
-    book = LeaseBook(1, attempts=1)
+        LeaseTable(1, attempts=1, static=["a", "a"])
+    book = LeaseTable(1, attempts=1)
     book.take("a")
-    with pytest.raises(ValueError, match=r"Lease 1 cannot have -1 rows done"):
+    with pytest.raises(ValueError, match=r"lease 1 cannot have -1 rows done"):
         book.lose("a", done={1: -1})

@@ -24,7 +24,7 @@ from clickline.config.features import Features
 from clickline.data.batch import Batch
 from clickline.data.dataset import Dataset
 from clickline.data.leasing import pieces as module
-from clickline.data.leasing.pieces import Piece, PieceReading, cut, open_piece, piece_batches
+from clickline.data.leasing.pieces import Piece, PieceReader, open_piece, piece_batches, split_into_pieces
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 from reading.click_logs import COLUMNS, criteo, setting, write
@@ -42,12 +42,12 @@ class Log:
         self.paths = [str(path) for path in paths]
 
     def cut(self, piece_bytes: int, *, trainers: int = 2) -> list[Piece]:
-        return cut(self.data, self.paths, piece_bytes=piece_bytes, trainers=trainers)
+        return split_into_pieces(self.data, self.paths, piece_bytes=piece_bytes, trainers=trainers)
 
     def read(self, piece: Piece, **more: Any) -> list[tuple[Batch, int]]:
         return list(piece_batches(self.data, self.schema, piece, paths=self.paths, **SHUFFLED | more))
 
-    def opened(self, piece: Piece, **more: Any) -> PieceReading:
+    def opened(self, piece: Piece, **more: Any) -> PieceReader:
         return open_piece(self.data, self.schema, piece, paths=self.paths, **SHUFFLED | more)
 
     def whole(self) -> list[bytes]:
@@ -213,7 +213,7 @@ def test_largest_size_left_open(tmp_path: Path) -> None:
 
 def test_nothing_to_cut(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    with pytest.raises(DataError, match=r"There are no rows in the data: .*/a \(1 files, all empty\)"):
+    with pytest.raises(DataError, match=r"there are no rows in the data: .*/a \(1 files, all empty\)"):
         Log(Data(), Features(), [tmp_path / "a"]).cut(0)
     with pytest.raises(ValueError, match=r"'piece_bytes' must be at least 0 but got -1"):
         Log(Data(), Features(), [tmp_path / "a"]).cut(-1)
@@ -354,7 +354,9 @@ def test_more_rows_skipped_than_there_are(tmp_path: Path) -> None:
 
 def test_parts_of_a_file_that_cannot_be_entered(tmp_path: Path) -> None:
     data = log(tmp_path, "custom")
-    with pytest.raises(ValueError, match=r"Files of the format '.*:Pipes' are read as a whole, not from 5 to None"):
+    with pytest.raises(
+        ValueError, match=r"format '.*:Pipes' is read file by file, but the span \(5, None\) was asked for"
+    ):
         data.read(Piece(number=0, file=0, path=data.paths[0], begin=5, end=None))
 
 

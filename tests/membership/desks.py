@@ -11,7 +11,7 @@ from typing import Any
 
 from clickline import _native
 from clickline.config import Job
-from clickline.data.leasing.leases import LeaseBook
+from clickline.data.leasing.leases import LeaseTable
 from clickline.data.leasing.pieces import Piece
 from clickline.data.schema import Schema
 from clickline.processes.process_identity import birth
@@ -72,7 +72,7 @@ class Office:
 
     def offer(self, pieces: int) -> None:
         """An epoch of so many pieces."""
-        book = LeaseBook(pieces, attempts=3, first=self.desk.standing.next_lease)
+        book = LeaseTable(pieces, attempts=3, first=self.desk.standing.next_lease)
         self.desk.take_book(book, training=True)
         self.desk.offer("train", [Piece(number, number, f"part-{number}", 0, 1) for number in range(pieces)])
 

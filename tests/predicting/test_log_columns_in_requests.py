@@ -23,6 +23,7 @@ READER = """
 import json
 
 from clickline.data.sources.custom_reader import Reader
+from clickline import Reader
 
 
 class Lines(Reader):

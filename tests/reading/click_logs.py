@@ -23,7 +23,7 @@ from clickline.data.schema import Schema
 COLUMNS = Features.model_validate({"slots": ["user", {"name": "tags", "separator": ";"}], "dense": ["price"]})
 
 READER = """
-from clickline.data.readers import Reader
+from clickline import Reader
 
 class Pipes(Reader):
     def __init__(self, *, separator="|", fail_at=None):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clickline.data.prefetch import Conveyor
+from clickline.data.prefetch import Prefetcher
 
 
 def alive() -> list[str]:
@@ -36,9 +36,9 @@ def test_order_is_kept_however_long_items_take(threads: int) -> None:
             gates[item].set()
         return item * 2
 
-    conveyor = Conveyor(iter(range(50)), work=work, threads=threads, ahead=threads + 1)
-    assert list(conveyor) == [item * 2 for item in range(50)]
-    conveyor.close()
+    prefetcher = Prefetcher(iter(range(50)), work=work, threads=threads, ahead=threads + 1)
+    assert list(prefetcher) == [item * 2 for item in range(50)]
+    prefetcher.close()
 
 
 def test_source_is_not_read_further_than_allowed() -> None:
@@ -51,13 +51,13 @@ def test_source_is_not_read_further_than_allowed() -> None:
             wanted.release()
             yield item
 
-    conveyor = Conveyor(source(), ahead=3)
+    prefetcher = Prefetcher(source(), ahead=3)
     for held in range(10):
-        assert next(conveyor) == held
+        assert next(prefetcher) == held
         for _ in range(1 if held else 3):
             assert wanted.acquire(timeout=5)
         assert len(drawn) == held + 3
-    conveyor.close()
+    prefetcher.close()
 
 
 @pytest.mark.parametrize("threads", [0, 2])
@@ -77,10 +77,10 @@ def test_no_more_items_are_alive_than_allowed(threads: int) -> None:
             del item
 
     work = (lambda item: item) if threads else None
-    conveyor = Conveyor(source(), work=work, threads=threads, ahead=3)
-    for item in conveyor:
+    prefetcher = Prefetcher(source(), work=work, threads=threads, ahead=3)
+    for item in prefetcher:
         del item
-    conveyor.close()
+    prefetcher.close()
     assert max(most) <= 3
 
 
@@ -89,20 +89,20 @@ def test_error_of_the_source_comes_after_the_items_before_it() -> None:
         yield from range(5)
         raise ValueError("broken file")
 
-    conveyor = Conveyor(source(), work=lambda item: item, threads=2, ahead=4)
-    assert [next(conveyor) for _ in range(5)] == list(range(5))
+    prefetcher = Prefetcher(source(), work=lambda item: item, threads=2, ahead=4)
+    assert [next(prefetcher) for _ in range(5)] == list(range(5))
     with pytest.raises(ValueError, match="broken file"):
-        next(conveyor)
-    assert list(conveyor) == []
-    conveyor.close()
+        next(prefetcher)
+    assert list(prefetcher) == []
+    prefetcher.close()
 
 
 def test_error_of_the_work_comes_in_its_place() -> None:
-    conveyor = Conveyor(iter([4, 2, 0, 1]), work=lambda item: 8 // item, threads=2, ahead=4)
-    assert [next(conveyor), next(conveyor)] == [2, 4]
+    prefetcher = Prefetcher(iter([4, 2, 0, 1]), work=lambda item: 8 // item, threads=2, ahead=4)
+    assert [next(prefetcher), next(prefetcher)] == [2, 4]
     with pytest.raises(ZeroDivisionError):
-        next(conveyor)
-    conveyor.close()
+        next(prefetcher)
+    prefetcher.close()
 
 
 def test_early_close_stops_threads_and_closes_the_source() -> None:
@@ -115,8 +115,8 @@ def test_early_close_stops_threads_and_closes_the_source() -> None:
         finally:
             closed.set()
 
-    first = Conveyor(source(), work=lambda item: item, threads=3, ahead=8, name="clickline-a")
-    second = Conveyor(iter(first), upstream=first, ahead=2, name="clickline-b")
+    first = Prefetcher(source(), work=lambda item: item, threads=3, ahead=8, name="clickline-a")
+    second = Prefetcher(iter(first), upstream=first, ahead=2, name="clickline-b")
     next(second)
     assert len(alive()) == 5
     second.close()
@@ -125,19 +125,19 @@ def test_early_close_stops_threads_and_closes_the_source() -> None:
     assert closed.is_set()
 
 
-def test_forgotten_conveyor_stops() -> None:
-    conveyor = Conveyor(iter(int, 1), work=lambda item: item, threads=2, ahead=4)
-    next(conveyor)
-    del conveyor
+def test_forgotten_prefetcher_stops() -> None:
+    prefetcher = Prefetcher(iter(int, 1), work=lambda item: item, threads=2, ahead=4)
+    next(prefetcher)
+    del prefetcher
     gc.collect()
     assert alive() == []
 
 
 def test_program_that_does_not_close_still_ends() -> None:
     program = (
-        "from clickline.data.prefetch import Conveyor\n"
-        "first = Conveyor(iter(int, 1), work=lambda item: item, threads=2, ahead=4)\n"
-        "second = Conveyor(iter(first), upstream=first, ahead=2)\n"
+        "from clickline.data.prefetch import Prefetcher\n"
+        "first = Prefetcher(iter(int, 1), work=lambda item: item, threads=2, ahead=4)\n"
+        "second = Prefetcher(iter(first), upstream=first, ahead=2)\n"
         "print(next(second))\n"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)

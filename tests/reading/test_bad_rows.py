@@ -86,7 +86,7 @@ def test_number_of_rows(tmp_path: Path) -> None:
 
 def test_binary_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(os.urandom(100_000))
-    with pytest.raises(DataError, match=r"rows are malformed.*\n(  .*/a, line \d+: .*\n){10}Check that data.format"):
+    with pytest.raises(DataError, match=r"rows are malformed.*\n(  .*/a, line \d+: .*\n){10}check that data.format"):
         taken(dataset([tmp_path / "a"], "criteo", tmp_path))
 
 

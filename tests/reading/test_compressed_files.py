@@ -102,7 +102,7 @@ def test_garbage_after_zstd() -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "gzip", "zstd"])
 def test_offset_past_the_end(kind: str) -> None:
-    with pytest.raises(DataError, match=rf"only {len(CONTENT)} bytes, but reading should go on at {len(CONTENT) + 1}"):
+    with pytest.raises(DataError, match=rf"only {len(CONTENT)} bytes, but reading should resume at {len(CONTENT) + 1}"):
         read(PACKS[kind](CONTENT), offset=len(CONTENT) + 1)
 
 

@@ -92,25 +92,25 @@ def test_url_is_opened(memory: str) -> None:
 
 
 def test_missing_file_names_what_is_there(logs: Path) -> None:
-    with pytest.raises(DataError, match=r"No such file or directory: '.*z\.txt'.*has: a\.txt, b\.txt, c\.log"):
+    with pytest.raises(DataError, match=r"no such file or directory: '.*z\.txt'.*has: a\.txt, b\.txt, c\.log"):
         find([str(logs / "z.txt")], options={})
     with pytest.raises(DataError, match=r"does not exist either"):
         find([str(logs / "no" / "z.txt")], options={})
 
 
 def test_missing_url(memory: str) -> None:
-    with pytest.raises(DataError, match=r"No such file or directory: 'memory://bucket/zz'"):
+    with pytest.raises(DataError, match=r"no such file or directory: 'memory://bucket/zz'"):
         find([f"{memory}/zz"], options={})
 
 
 def test_pattern_without_match(logs: Path) -> None:
-    with pytest.raises(DataError, match=r"No file matches '.*\*\.gz'"):
+    with pytest.raises(DataError, match=r"no file matches '.*\*\.gz'"):
         find([str(logs / "*.gz")], options={})
 
 
 def test_empty_directory(tmp_path: Path) -> None:
     (tmp_path / ".hidden").touch()
-    with pytest.raises(DataError, match=r"No files in the directory"):
+    with pytest.raises(DataError, match=r"no files in the directory"):
         find([str(tmp_path)], options={})
 
 
@@ -155,7 +155,7 @@ def test_missing_extra_says_what_to_install(
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.delitem(_registry, url.partition(":")[0], raising=False)  # made by other tests
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails, be it installed or not
-    with pytest.raises(DataError, match=rf"Reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
+    with pytest.raises(DataError, match=rf"reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
         find([url], options={})
 
 
@@ -171,7 +171,7 @@ def test_http(logs: Path) -> None:
                 assert stream.read() == b"a.txt"
             assert names(f"{root}/*.txt", root) == ["a.txt", "b.txt"]
             assert names(f"{root}/day=1/", root) == ["day=1/part-0", "day=1/part-1"]
-            with pytest.raises(DataError, match=r"No such file or directory: 'http://.*/zz'"):
+            with pytest.raises(DataError, match=r"no such file or directory: 'http://.*/zz'"):
                 find([f"{root}/zz"], options={})
         finally:
             server.shutdown()

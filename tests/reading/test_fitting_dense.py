@@ -64,5 +64,5 @@ def test_constant_column(tmp_path: Path) -> None:
 
 
 def test_column_without_values(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"No value of 'standard' in the rows that standard is fitted on\. Raise"):
+    with pytest.raises(DataError, match=r"no value of 'standard' in the rows that standard is fitted on; raise"):
         fit(DATA, schema(column("standard")), log(tmp_path / "a", [None, None]))

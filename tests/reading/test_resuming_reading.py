@@ -102,7 +102,7 @@ def test_data_may_have_moved(tmp_path: Path) -> None:
 def test_other_files_than_before(tmp_path: Path) -> None:
     paths, position = position_in_second_file(tmp_path)
     with pytest.raises(
-        DataError, match=r"should go on in '.*criteo-100-100', file number 2, but that is now '.*-16-16'"
+        DataError, match=r"should resume in '.*criteo-100-100', file number 2, but that is now '.*-16-16'"
     ):
         taken(dataset(paths[::-1], "criteo", tmp_path), start=position)
     with pytest.raises(DataError, match=r"but that is now 'nothing'"):
@@ -114,7 +114,7 @@ def test_file_that_has_shrunk(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     small_tables(monkeypatch)
     paths, position = position_in_second_file(tmp_path, kind)
     write(tmp_path, kind, 3, seed=3).rename(paths[1])
-    with pytest.raises(DataError, match=r"has only \d+ (bytes|rows), but reading should go on at \d+: it has changed"):
+    with pytest.raises(DataError, match=r"has only \d+ (bytes|rows), but reading should resume at \d+: it has changed"):
         taken(dataset(paths, kind, tmp_path), start=position)
 
 
@@ -129,5 +129,5 @@ def test_file_with_fewer_rows_at_the_same_offset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", [{}, {"epoch": 1}, {"place": {}}, {"place": 5}])
 def test_position_that_is_none(broken: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError, match=r"no data position"):
+    with pytest.raises(CheckpointError, match=r"not a position in the data"):
         Position.from_dict(broken)

@@ -82,7 +82,7 @@ def test_globs_and_directories_name_the_same_files_in_a_bucket(logs: dict[str, P
 
 
 def test_what_is_not_in_the_bucket_is_named(logs: dict[str, Path | str]) -> None:
-    with pytest.raises(DataError, match=r"No file matches 's3://.*/day/nothing-\*'"):
+    with pytest.raises(DataError, match=r"no file matches 's3://.*/day/nothing-\*'"):
         find([f"{logs['bucket']}/day/nothing-*"], options={})
     with pytest.raises(DataError, match=r"'s3://no-such-bucket-here/x'"):
         find(["s3://no-such-bucket-here/x"], options={})

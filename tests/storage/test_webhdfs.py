@@ -87,7 +87,7 @@ def test_a_read_that_is_cut_in_the_middle_is_an_error_that_names_the_file(hdfs: 
 
 
 def test_a_file_that_is_not_there_is_named(hdfs: WebHdfsServer) -> None:
-    with pytest.raises(DataError, match=rf"No such file or directory: '{hdfs.url}/none'"):
+    with pytest.raises(DataError, match=rf"no such file or directory: '{hdfs.url}/none'"):
         find([f"{hdfs.url}/none"], options={})
 
 

@@ -75,7 +75,7 @@ def test_one_process_says_it_and_goes_on_to_the_same_bits(criteo, tmp_path, smal
     job = Job.model_validate(settings)
     saves = small_disk / "runs" / "small" / "checkpoints"
     fill_after(monkeypatch, small_disk, step=45 if metrics else 20)
-    with pytest.raises(CheckpointError, match=f"{hit}.*cannot be written.*No space left.*--resume goes on"):
+    with pytest.raises(CheckpointError, match=f"{hit}.*cannot be written.*No space left.*--resume continues"):
         train_job(job)
     monkeypatch.undo()
     left = checkpoint_files.find(saves)

@@ -181,19 +181,19 @@ def test_an_epoch_that_was_interrupted_in_its_validation_is_validated_when_it_go
     settings["data"]["valid"] = [criteo["test"]]
     whole = run("train", write_job(tmp_path / "whole.yaml", settings | {"name": "whole"}), "--json")
     from clickline.config import Job
-    from clickline.train import run as training_run
     from clickline.train.interrupts import TrainingInterrupted
+    from clickline.train.loop import single_process
     from clickline.train.session import train_job
 
     job = Job.model_validate(settings)
-    evaluate = training_run.evaluate
+    evaluate = single_process.evaluate
 
     def interrupted(*args: Any, **named: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         return evaluate(*args, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_run, "evaluate", interrupted)
+        patch.setattr(single_process, "evaluate", interrupted)
         before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(TrainingInterrupted, match="was written; nothing is lost"):
             train_job(job)

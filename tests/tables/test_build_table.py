@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from clickline.config.features import Slot
-from clickline.config.tables import Admission, Eviction, SparseOptimizer, Table, Tables
+from clickline.config.tables import Admission, Eviction, SparseOptimizer, Tables, TableSettings
 from clickline.train.sparse_tables import build_table, policies_of
 
 
 def test_settings_reach_the_table(push: Any, pull: Any) -> None:
-    settings = Table(optimizer=SparseOptimizer(name="adam", learning_rate=0.5, beta1=0.0, beta2=0.0), init_scale=0.0)
+    settings = TableSettings(
+        optimizer=SparseOptimizer(name="adam", learning_rate=0.5, beta1=0.0, beta2=0.0), init_scale=0.0
+    )
     table = build_table(dim=7, table=settings, tables=Tables(), slots=[Slot(name="C1")], seed=11)
     assert (table.dim, table.optimizer, table.seed) == (7, "adam", 11)
     push(table, [1], 3.0)
@@ -35,7 +37,7 @@ def test_a_slots_own_policy_goes_over_the_tables() -> None:
 
 def test_one_selective_slot_leaves_the_others_open(push: Any) -> None:
     slots = [Slot(name="C1"), Slot(name="C2", admission=Admission(count=2))]
-    table = build_table(dim=1, table=Table(), tables=Tables(), slots=slots, seed=0)
+    table = build_table(dim=1, table=TableSettings(), tables=Tables(), slots=slots, seed=0)
     push(table, [1], slot=0)
     push(table, [2], slot=1)
     assert table.keys().tolist() == [1]

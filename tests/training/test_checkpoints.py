@@ -52,7 +52,7 @@ def test_resuming_with_another_model_is_refused_by_name(small_job, trained):
 
 
 def test_training_again_in_the_same_place_loses_nothing(small_job, trained):
-    with pytest.raises(CheckpointError, match="--resume goes on"):
+    with pytest.raises(CheckpointError, match="--resume continues"):
         train_job(small_job)
     assert checkpoint_files.find(trained.directory / "checkpoints")
 

@@ -29,7 +29,7 @@ class Net(Model):
 """
 READER = """
 import json
-from clickline.data.readers import Reader
+from clickline import Reader
 
 
 class Lines(Reader):

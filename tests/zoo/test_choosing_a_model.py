@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clickline.config.model import Model as Spec
+from clickline.config.model import ModelSettings
 from clickline.errors import ModelError
 from clickline.models import Fields, Model, build_model, model_class, model_names
 from zoo_data import fields_for
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "models.md"
 
 
 def build(name: str, fields: Fields | None = None, /, **params: object) -> Model:
-    return build_model(Spec(name=name, hidden=[8, 8], params=params), fields or fields_for(name))
+    return build_model(ModelSettings(name=name, hidden=[8, 8], params=params), fields or fields_for(name))
 
 
 def complaint(name: str, fields: Fields | None = None, /, **params: object) -> str:
@@ -33,7 +33,7 @@ def test_the_zoo() -> None:
 
 @pytest.mark.parametrize("name", model_names())
 def test_every_model_builds_with_the_defaults_of_the_job(name: str) -> None:
-    assert isinstance(build_model(Spec(name=name), fields_for(name)), Model)
+    assert isinstance(build_model(ModelSettings(name=name), fields_for(name)), Model)
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -75,7 +75,7 @@ def test_an_unknown_parameter_names_the_nearest() -> None:
         ("wide_deep", {"wide_slots": ["usr"]}, "no slot 'usr'; did you mean user?"),
         ("finalmlp", {"heads": 3}, "8 is not a multiple of heads=3"),
         ("finalmlp", {"first_gate": ["itm"]}, "no slot 'itm'; did you mean item?"),
-        ("din", {"histories": {"sen": "item"}}, "'sen' is no slot with pooling: sequence; did you mean seen?"),
+        ("din", {"histories": {"sen": "item"}}, "'sen' is not a slot with pooling: sequence; did you mean seen?"),
         ("din", {"histories": {"seen": "itm"}}, "no slot of the candidate"),
         ("din", {"histories": {}}, "no slot with pooling: sequence"),
     ],

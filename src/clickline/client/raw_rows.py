@@ -22,12 +22,12 @@ from pyarrow import types
 
 from clickline._native import Parsed, Parser
 from clickline.config.data import Data
-from clickline.data.block_pipeline import way_of_opening
-from clickline.data.position import Place
+from clickline.data.position import LogOffset
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
 from clickline.data.sources.arrow import parse_table
+from clickline.data.sources.block_source import BlockSource
 from clickline.data.sources.files import find
-from clickline.data.sources.text_blocks import Block, Meter, blocks
+from clickline.data.sources.log_block import LogBlock
 from clickline.errors import ClicklineError
 
 Instance = dict[str, Any]
@@ -50,8 +50,8 @@ class RawRows:
 def raw_rows(data: Data, schema: Schema, paths: list[str], *, rows: int = 256) -> Iterator[RawRows]:
     """All valid rows of some files, at most `rows` at a time. Values that the log does not have are omitted."""
     reader = _BlockReader(schema)
-    opened = way_of_opening(data, schema, meter=Meter())
-    for block in blocks(find(paths, options=data.storage), start=Place(), opened=opened):
+    source = BlockSource(data, schema)
+    for block in source.blocks(find(paths, options=data.storage), start=LogOffset()):
         try:
             instances, parsed = reader.rows(block)
         except ClicklineError as error:
@@ -77,7 +77,7 @@ class _BlockReader:
         self._wanted = dict.fromkeys([*names, *(dense.column or dense.name for dense in schema.dense)])
         self._parsers: dict[tuple[str, ...], Parser] = {}
 
-    def rows(self, block: Block) -> tuple[list[Instance], Parsed]:
+    def rows(self, block: LogBlock) -> tuple[list[Instance], Parsed]:
         data: Any = block.data
         parser = self._parser(block.columns)
         if not isinstance(data, bytes):

@@ -13,10 +13,10 @@ from dataclasses import fields
 from pathlib import Path
 from threading import current_thread, main_thread
 
-from clickline.collective.rank import in_a_group, place_of
+from clickline.collective.rank import in_a_group, read_rank
 from clickline.collective.rank_session import train_collective
 from clickline.config import Job
-from clickline.data.leasing.pieces import cut, shortage
+from clickline.data.leasing.pieces import shortage, split_into_pieces
 from clickline.errors import PeerError
 from clickline.launch.local_processes import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.run_log import run_log
@@ -31,8 +31,8 @@ from clickline.train import session
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
 from clickline.train.interrupts import TrainingInterrupted
+from clickline.train.loop.piece_share import piece_bytes_for
 from clickline.train.monitoring.run_status import end_status, reason_of
-from clickline.train.piece_share import piece_bytes_for
 from clickline.train.preflight import check_job, check_options
 from clickline.train.run_files.own_code import use_own_code
 from clickline.train.run_files.run_directory import JOB_FILE, find_checkpoint, write_job
@@ -78,7 +78,7 @@ def train_job(
             return session.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
     if way == "collective":
         if in_a_group():
-            rank = place_of().rank
+            rank = read_rank().rank
             shown_here = shown if rank == 0 else None
             with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=shown_here) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
@@ -213,7 +213,7 @@ def _say_shortage(job: Job, watcher: Watcher) -> None:
     ranks, paths = job.cluster.trainers, job.data.train
     if not paths:
         return
-    pieces = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    pieces = split_into_pieces(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
     if (idle := shortage(len(pieces), trainers=ranks)) is not None:
         watcher.say(idle)
 

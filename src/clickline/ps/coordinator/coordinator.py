@@ -15,7 +15,7 @@ from typing import Any
 from clickline import _native
 from clickline.config import Job
 from clickline.data.leasing import pieces
-from clickline.data.leasing.leases import LeaseBook
+from clickline.data.leasing.leases import LeaseTable
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.progress import Watcher
@@ -65,7 +65,7 @@ class Coordinator(Examining):
         self._token = token
         self._taking_over = taking_over
         """A coordinator before this one has died, and the others may have gone on meanwhile."""
-        self._train = pieces.cut(job.data, job.data.train, **self._cutting())
+        self._train = pieces.split_into_pieces(job.data, job.data.train, **self._cutting())
         if standing.book is not None and standing.book["pieces"] != len(self._train):
             raise CheckpointError(pieces.changed_data(standing.book["pieces"], len(self._train)))
         self._wire = _native.WireServer(
@@ -359,7 +359,7 @@ class Coordinator(Examining):
     def _go_on_with_book(self) -> None:
         """The leases of an epoch that was begun before this process, or before a roll-back."""
         book = self.standing.book or {}
-        self.desk.take_book(LeaseBook.from_dict(book, first=self.standing.next_lease), training=True)
+        self.desk.take_book(LeaseTable.from_dict(book, first=self.standing.next_lease), training=True)
 
     def _begin_epoch(self) -> None:
         standing, desk = self.standing, self.desk
@@ -368,7 +368,7 @@ class Coordinator(Examining):
             self._order("round", {"ranks": [peer.rank for peer in desk.roster.live("trainer")]})
         attempts = self.job.cluster.piece_attempts
         desk.take_book(
-            LeaseBook(
+            LeaseTable(
                 len(self._train),
                 attempts=attempts,
                 static=names if self.sync else None,

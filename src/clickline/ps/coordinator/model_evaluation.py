@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clickline.config import Job
 from clickline.data.leasing import pieces
-from clickline.data.leasing.leases import LeaseBook
+from clickline.data.leasing.leases import LeaseTable
 from clickline.data.schema import Schema
 from clickline.progress import Watcher
 from clickline.ps.coordinator.handlers import Desk
@@ -70,12 +70,12 @@ class Examining(Waiting):
     def _evaluate(self, which: str, paths: list[str]) -> CheckpointFigures:
         desk = self.desk
         files = measured_on(self.job.data, paths)
-        found = pieces.cut(self.job.data, paths, **self._cutting())
+        found = pieces.split_into_pieces(self.job.data, paths, **self._cutting())
         self.watcher.begin(f"evaluating {which}")
         desk.scores = Scores()
         desk.enter("evaluating")
         attempts, first = self.job.cluster.piece_attempts, self.standing.next_lease
-        desk.take_book(LeaseBook(len(found), attempts=attempts, first=first), training=False)
+        desk.take_book(LeaseTable(len(found), attempts=attempts, first=first), training=False)
         desk.offer(which, found)
         self._wait(lambda: desk.book.complete)
         desk.offer(None, [])

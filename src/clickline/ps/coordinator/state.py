@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clickline.config import Job
-from clickline.data.leasing.leases import LeaseBook
+from clickline.data.leasing.leases import LeaseTable
 from clickline.data.leasing.pieces import Piece
 from clickline.data.schema import Schema
 from clickline.errors import ReplacedError
@@ -61,7 +61,7 @@ class Affairs:
         """Of this coordinator; in every answer, so that nobody believes one that was replaced."""
         self._overtaken: str | None = None
         self.client = secrets.randbits(62) + 1
-        self.book = LeaseBook(0, attempts=1)
+        self.book = LeaseTable(0, attempts=1)
         self.scores = Scores()
         self.journal: Journal | None = None
         self.buffers: Arrays = {}
@@ -170,7 +170,7 @@ class Affairs:
 
     # Work
 
-    def take_book(self, book: LeaseBook, *, training: bool) -> None:
+    def take_book(self, book: LeaseTable, *, training: bool) -> None:
         """From here on leases are those of this book."""
         with self.changed:
             self.book, self._training = book, training
@@ -191,7 +191,7 @@ class Affairs:
             self.standing.next_lease = self.book.next_lease
             self._count_rows()
             self.standing.rows_before = self.standing.rows
-            self.book = LeaseBook(0, attempts=1)
+            self.book = LeaseTable(0, attempts=1)
             self.standing.book = None
             self._remember()
 
@@ -268,7 +268,7 @@ class Affairs:
             if new.book is not None:
                 new.book = released(new.book, first=new.next_lease, static=self._names()).to_dict()
             self.standing.__dict__.update(new.__dict__)
-            self.book = LeaseBook(0, attempts=1)
+            self.book = LeaseTable(0, attempts=1)
             self.intervals = self._new_intervals()
             self._next_cut = self._cut_after(new.step)
             self._dead, self._pausing, self.rollback_wanted = {}, False, False
@@ -339,9 +339,9 @@ class Affairs:
         self.announced.notify_all()
 
 
-def released(book: dict[str, Any], *, first: int, static: list[str] | None) -> LeaseBook:
+def released(book: dict[str, Any], *, first: int, static: list[str] | None) -> LeaseTable:
     """A saved book in which nobody holds anything: pieces that were held go on where the cut found them."""
-    found = LeaseBook.from_dict(book, first=first)
+    found = LeaseTable.from_dict(book, first=first)
     for holder in {held.holder for held in found.active}:
         found.lose(holder, done={}, blame=False)
     found.assign(static)

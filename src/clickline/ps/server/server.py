@@ -25,7 +25,7 @@ from clickline.ps.messages import pack, unpack
 from clickline.ps.server.sync_rounds import Rounds
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.warm_start import restart_rows
-from clickline.train.flat_parameters import Block, Flat, block_of
+from clickline.train.flat_parameters import DenseBlock, Flat, block_of
 from clickline.train.model_factory import build
 from clickline.train.sparse_tables import build_tables, owned_buckets, settings_of
 
@@ -43,7 +43,7 @@ class ParameterServer:
     def __init__(self, *, job: Job, part: int, parts: int, address: str, token: bytes) -> None:
         self.job, self.part, self.parts = job, part, parts
         self.tables: dict[str, _native.Table] = {}
-        self.block: Block | None = None
+        self.block: DenseBlock | None = None
         self.rounds: Rounds | None = None
         self._schema: Schema | None = None
         self._set_up = threading.Event()
@@ -112,7 +112,7 @@ class ParameterServer:
         flat = Flat(model)
         first, last = block_of(len(flat.values), part=self.part, parts=self.parts)
         job = self.job
-        block = Block(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
+        block = DenseBlock(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
         self.tables = {}
         tables = build_tables(embeddings=model.embeddings, tables=job.tables, slots=schema.slots, seed=job.seed)
         for number, (name, table) in enumerate(tables.items()):  # before they are filled: those of before go first
@@ -318,7 +318,7 @@ class ParameterServer:
             self._fenced.add(client)
             self.wire.fence(client)
 
-    def _block(self) -> Block:
+    def _block(self) -> DenseBlock:
         if self.block is None:
             raise PeerError(f"pserver.{self.part} has loaded nothing yet")
         return self.block
@@ -336,7 +336,7 @@ class ParameterServer:
 
 
 def vectors(tensors: dict[str, torch.Tensor], flat: Flat, *, step: int) -> tuple[dict[str, torch.Tensor], int]:
-    """A checkpoint's dense tensors as a Block's: value, average, the optimizer's state; and how many steps it took.
+    """A checkpoint's dense tensors as those of a DenseBlock: value, average, optimizer state; and its steps.
 
     `step` is the checkpoint's, where no server wrote it: there each step was one of the optimizer.
     """

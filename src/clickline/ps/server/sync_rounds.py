@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.train.flat_parameters import Block
+from clickline.train.flat_parameters import DenseBlock
 from clickline.train.sparse import Gradient, merged
 
 Arrays = dict[str, NDArray[Any]]
@@ -26,7 +26,7 @@ _COLUMNS = ("keys", "slots", "shows", "clicks", "values")
 class Rounds:
     """The steps of one generation."""
 
-    def __init__(self, tables: Sequence[_native.Table], block: Block, *, generation: int) -> None:
+    def __init__(self, tables: Sequence[_native.Table], block: DenseBlock, *, generation: int) -> None:
         self.generation = generation
         self._tables, self._block = tables, block
         self._changed = threading.Condition()

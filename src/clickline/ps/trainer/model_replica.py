@@ -17,7 +17,7 @@ from clickline.train.flat_parameters import Flat, block_of
 from clickline.train.forward import logits_of
 from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.model_factory import build
-from clickline.train.sparse import Pulled, Source, SparseSide
+from clickline.train.sparse import Pulled, RowReader, SparseSide
 
 Floats = NDArray[np.float32]
 
@@ -47,7 +47,7 @@ class Remote:
 class Network:
     """Model, flat parameters, and the sparse side over the given tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, Source], threads: int) -> None:
+    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, RowReader], threads: int) -> None:
         self.job, self.schema = job, schema
         self.model = build(job, schema)
         self.flat = Flat(self.model)

@@ -25,8 +25,8 @@ from clickline.ps.trainer.pserver_client import Lines
 from clickline.ps.trainer.strategies.async_ import Async, HalfAsync
 from clickline.ps.trainer.strategies.geo import Geo
 from clickline.ps.trainer.strategies.sync import GenerationOver, Sync
+from clickline.train.evaluation.evaluation import EVALUATION_BATCH
 from clickline.train.learner import Learned
-from clickline.train.run import EVALUATION_BATCH
 
 log = logging.getLogger("clickline.trainer")
 _REPORT_EVERY = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -120,7 +120,7 @@ def _progress(rows: int) -> Iterator[Callable[[int], None] | None]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _show(written: dict[str, Any], *, as_json: bool) -> None:
+def _show(written: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(written)
         return

@@ -1,9 +1,9 @@
-"""Whose rows are whose: the data in pieces, dealt out to ranks once and for all.
+"""The share of each rank in the data: pieces, assigned to ranks in a fixed order.
 
 Rank r of k reads the pieces r, r + k, … in this order, in full batches that do not mind where a piece ends. Ranks have
 different numbers of rows; those that are through take part with empty batches until all are. How far each piece was
-read goes into a checkpoint, so that any number of ranks can go on: they cut as those before them did until the epoch
-ends.
+read goes into a checkpoint, so that any number of ranks can resume: they split the data as the ranks before them did
+until the epoch ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from clickline.config import Job
 from clickline.data.batch import Batch, join
-from clickline.data.leasing.pieces import Piece, changed_data, cut, piece_batches
+from clickline.data.leasing.pieces import Piece, changed_data, piece_batches, split_into_pieces
 from clickline.data.schema import Schema
 from clickline.data.sources.files import find
 from clickline.errors import CheckpointError
@@ -28,7 +28,7 @@ _SMALLEST, _LARGEST = 1 << 16, 64 << 20
 
 
 class Ranks(Protocol):
-    """Those who read together: which of them this process is, and what each has."""
+    """The ranks that read together: which of them this process is, and how they exchange numbers."""
 
     @property
     def rank(self) -> int: ...
@@ -39,8 +39,8 @@ class Ranks(Protocol):
     def all_numbers(self, numbers: Sequence[int]) -> NDArray[np.int64]: ...
 
 
-class Alone:
-    """One process that reads all pieces, as the last of several that went on before it."""
+class SingleRank:
+    """One process that reads all pieces: the rest of an epoch that several have begun."""
 
     rank, size = 0, 1
 
@@ -48,8 +48,8 @@ class Alone:
         return np.array([numbers], np.int64)
 
 
-class Share:
-    """One rank's part of some files."""
+class PieceShare:
+    """One rank's share of the pieces of some files."""
 
     def __init__(
         self,
@@ -59,19 +59,19 @@ class Share:
         paths: list[str],
         batch_size: int,
         shuffle: bool,
-        exchange: Ranks,
+        ranks: Ranks,
         progress: PieceProgress | None = None,
     ) -> None:
         self._job, self._schema, self._paths = job, schema, paths
         self._batch_size, self._shuffle = batch_size, shuffle
-        self._exchange = exchange
-        piece_bytes = piece_bytes_for(job, paths, ranks=exchange.size) if progress is None else progress.piece_bytes
-        trainers = exchange.size if progress is None else progress.trainers
-        self._pieces = cut(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
+        self._ranks = ranks
+        piece_bytes = piece_bytes_for(job, paths, ranks=ranks.size) if progress is None else progress.piece_bytes
+        trainers = ranks.size if progress is None else progress.trainers
+        self._pieces = split_into_pieces(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
         self.progress = progress or PieceProgress(piece_bytes=piece_bytes, trainers=trainers, pieces=len(self._pieces))
         if self.progress.pieces != len(self._pieces):
             raise CheckpointError(changed_data(self.progress.pieces, len(self._pieces)))
-        self.own = [number for number in range(len(self._pieces)) if number % exchange.size == exchange.rank]
+        self.own = [number for number in range(len(self._pieces)) if number % ranks.size == ranks.rank]
 
     @property
     def pieces(self) -> int:
@@ -89,7 +89,7 @@ class Share:
             stream = full_batches(batches, size=self._batch_size)
             while True:
                 mine = next(stream, None)
-                rows = int(self._exchange.all_numbers([0 if mine is None else len(mine[0])]).sum())
+                rows = int(self._ranks.all_numbers([0 if mine is None else len(mine[0])]).sum())
                 if rows == 0:
                     return
                 yield (empty, Turn(rows, None)) if mine is None else (mine[0], Turn(rows, mine[1], mine[2]))
