@@ -84,6 +84,7 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
+	$(BIN)/python -m clickline.ps.protocol.protocol_page docs/reference
 
 # With the Python that is going to be used: that of .venv, unless it is still to be made (or was left half made).
 REQUIREMENTS = @sh requirements.sh "$$($(BIN)/python -m pip --version > /dev/null 2>&1 && echo $(BIN)/python || echo "$(PYTHON)")"

@@ -99,8 +99,8 @@ def test_learning_does_not_load_the_compiler() -> None:
     program = """
 import sys, torch
 from clickline.config.training import DenseOptimizer
-from clickline.train.cluster import processes
-from clickline.ps.dense import Block
+from clickline.ps import entrypoints
+from clickline.train.flat_parameters import Block
 Block(torch.ones(3), optimizer=DenseOptimizer(), keep=0.9).learn(torch.ones(3))
 loss = torch.nn.Linear(2, 1)(torch.ones(4, 2)).sum()
 loss.backward()

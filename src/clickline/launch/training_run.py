@@ -24,7 +24,8 @@ from clickline.processes.process import Spec
 from clickline.processes.supervisor import Supervisor
 from clickline.progress import Silent, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
-from clickline.ps.entrypoints import open_coordinator, write_result
+from clickline.ps.coordinator.opening import open_coordinator
+from clickline.ps.entrypoints import write_result
 from clickline.train import session
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
@@ -66,7 +67,7 @@ def train_job(
         *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
     ]:
         (watcher or Silent()).say(notice)
-    way, shown = job.way, None if type(watcher) is Silent else watcher
+    way, shown = job.resolved_strategy, None if type(watcher) is Silent else watcher
     if way == "single":
         with (
             stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
@@ -109,9 +110,10 @@ def _train_on_servers(
                 coordinator=coordinator.address,
             )
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=watcher.say) as supervisor:
-                coordinator.coming = lambda: _coming(supervisor)
                 try:
-                    found = coordinator.run(look=_Looking(supervisor, coordinator))
+                    result = coordinator.run(
+                        poll=_Looking(supervisor, coordinator), expected_trainers=lambda: _coming(supervisor)
+                    )
                 except PeerError:
                     _let_it_show(supervisor)
                     raise
@@ -119,7 +121,8 @@ def _train_on_servers(
                 _see_out(supervisor)
         finally:
             coordinator.close(patience=0)  # nobody is left to take leave
-        return write_result(coordinator, found, lock=lock)
+        write_result(coordinator, result, lock=lock)
+        return result
 
 
 def _coming(supervisor: Supervisor) -> int:
@@ -157,7 +160,7 @@ class _Looking:
         finally:
             for ending in self._supervisor.endings[self._told :]:
                 role, _, rank = ending.name.rpartition(".")
-                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
+                self._coordinator.failures.process_ended(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
                 self._told += 1
 
 

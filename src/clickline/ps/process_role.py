@@ -1,4 +1,4 @@
-"""Where a process of a job stands among the others: what it must be told before it can say anything."""
+"""The role of a process in a job: what it must be given before it can connect to the others."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Place(Protocol):
-    """As whoever starts the processes knows it; `launch.environment` reads one from the environment."""
+class ProcessRole(Protocol):
+    """What the entry points need; `launch.environment` reads it from the environment."""
 
     @property
     def rank(self) -> int: ...

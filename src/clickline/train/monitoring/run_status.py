@@ -115,7 +115,7 @@ class RunStatus:
         facts: dict[str, Any] = {
             "time": time.time(),
             "job": self._job.name,
-            "strategy": self._job.way,
+            "strategy": self._job.resolved_strategy,
             "phase": self._phase if over or run is None else run.phase,
             "why": self._why,
             "epoch": 0,

@@ -159,7 +159,7 @@ def _facts(job: dict[str, Any]) -> dict[str, Any]:
     if not job:
         return {}
     try:
-        strategy: Any = Job.model_validate(job).way
+        strategy: Any = Job.model_validate(job).resolved_strategy
     except ValueError:
         strategy = job.get("strategy")
     model, train = job.get("model") or {}, job.get("train") or {}

@@ -1,0 +1,8 @@
+"""The messages between trainers, parameter servers and the coordinator: types that both sides share.
+
+framing               how a message lies in bytes
+refusals              the codes by which a process refuses a request
+coordinator_messages  what trainers and servers send to the coordinator
+pserver_messages      what trainers and the coordinator send to a parameter server
+protocol_page         docs/reference/protocol.md, made from these types
+"""
