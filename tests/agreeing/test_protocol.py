@@ -8,7 +8,7 @@ import pytest
 
 from clickline.errors import PeerError
 from clickline.ps.coordinator.handlers import dispatch
-from clickline.ps.protocol import coordinator_messages, protocol_page, pserver_messages
+from clickline.ps.protocol import member_messages, protocol_page, pserver_messages, work_messages
 from clickline.ps.protocol.framing import pack, unpack
 from clickline.ps.protocol.refusals import RemoteErrorType, remote_error_type
 from clickline.ps.server import operations
@@ -23,7 +23,7 @@ def test_the_reference_is_current() -> None:
 
 def test_every_request_has_one_entry_in_the_table_of_its_receiver() -> None:
     for requests, table in (
-        (coordinator_messages.REQUESTS, dispatch.OPERATIONS),
+        (member_messages.REQUESTS + work_messages.REQUESTS, dispatch.OPERATIONS),
         (pserver_messages.REQUESTS, operations.OPERATIONS),
     ):
         assert {request.operation: request for request in requests} == {
@@ -35,7 +35,7 @@ def test_every_request_has_one_entry_in_the_table_of_its_receiver() -> None:
 def test_a_request_of_another_shape_is_refused(values: dict[str, object]) -> None:
     body = b"".join(bytes(part) for part in pack(values))
     with pytest.raises(PeerError, match="a message cannot be read"):
-        unpack(body, coordinator_messages.FinishedRequest)
+        unpack(body, work_messages.FinishedRequest)
 
 
 def test_an_error_of_a_server_is_known_by_its_type_not_by_its_words() -> None:

@@ -21,7 +21,8 @@ from clickline.ps.coordinator.state.failures import FailureDetector
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator_client import CoordinatorClient
-from clickline.ps.protocol.coordinator_messages import Action, MemberReply, MemberRequest, NextReply, NextRequest
+from clickline.ps.protocol.member_messages import MemberReply, MemberRequest
+from clickline.ps.protocol.work_messages import Action, NextReply, NextRequest
 from clickline.train.run_files.run_lock import RunLock
 
 TOKEN = b"a token of the tests"

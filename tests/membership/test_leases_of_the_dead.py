@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from coordinators import AnsweringCoordinator, Asked, next_work, silence, until
 
-from clickline.ps.protocol.coordinator_messages import NextRequest
+from clickline.ps.protocol.work_messages import NextRequest
 
 
 @pytest.fixture

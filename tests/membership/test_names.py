@@ -23,7 +23,7 @@ from clickline.ps.coordinator.handlers.membership_handlers import join
 from clickline.ps.coordinator.state.record import RunRecord
 from clickline.ps.coordinator_client import MemberCallbacks
 from clickline.ps.entrypoints import run_trainer
-from clickline.ps.protocol import coordinator_messages as messages
+from clickline.ps.protocol import work_messages
 from clickline.ps.protocol.refusals import ErrorCode
 
 
@@ -72,7 +72,9 @@ def test_a_silent_process_loses_its_name_and_ends_when_it_asks(
     second.join()
     assert held_by(opened, "trainer.0") == second.client
     with pytest.raises(ReplacedError, match="replaced by incarnation 2"):
-        first.ask(messages.FinishedRequest(lease=lease, rows=5, generation=1), messages.FinishedReply, once=True)
+        first.ask(
+            work_messages.FinishedRequest(lease=lease, rows=5, generation=1), work_messages.FinishedReply, once=True
+        )
     # It is the replacement, not the piece, that took the first one down.
     assert opened.state.failures.orphaned == {f"trainer.0 ({first.client:x})": False}
     with pytest.raises(ReplacedError):
@@ -199,13 +201,13 @@ def test_what_a_trainer_of_another_run_says_does_not_count(coordinator: Callable
     lease = next_work(holder).work.lease
     generation = opened.state.record.generation
     sizes = {"sizes": np.array([100]), "losses": np.array([0.5])}
-    report = messages.ReportRequest(generation=generation, tick=0, step=0)
-    stranger_now.ask(report, messages.ReportReply, sizes)
-    finished = messages.FinishedRequest(generation=generation, lease=lease, rows=100)
-    assert stranger_now.ask(finished, messages.FinishedReply).counted is False
-    paused = messages.PausedRequest(generation=generation, rank=0, progress=[(lease, 50)], step=0)
-    assert stranger_now.ask(paused, messages.PausedReply).abandon is True
-    stranger_now.ask(messages.FailedRequest(reason="it cannot go on"), messages.FailedReply)
+    report = work_messages.ReportRequest(generation=generation, tick=0, step=0)
+    stranger_now.ask(report, work_messages.ReportReply, sizes)
+    finished = work_messages.FinishedRequest(generation=generation, lease=lease, rows=100)
+    assert stranger_now.ask(finished, work_messages.FinishedReply).counted is False
+    paused = work_messages.PausedRequest(generation=generation, rank=0, progress=[(lease, 50)], step=0)
+    assert stranger_now.ask(paused, work_messages.PausedReply).abandon is True
+    stranger_now.ask(work_messages.FailedRequest(reason="it cannot go on"), work_messages.FailedReply)
     assert opened.state.record.rows == 0
     assert opened.state.lifecycle.stop_reason is None
     (held,) = opened.state.leases.table.active

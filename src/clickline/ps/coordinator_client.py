@@ -26,10 +26,11 @@ import msgspec
 from clickline import _native
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError, ReplacedError
-from clickline.processes.process_identity import birth, machine, proven_dead
-from clickline.ps.protocol import coordinator_messages as messages
-from clickline.ps.protocol.coordinator_messages import Figures, MemberReply, NameHolder, ServerLocation
+from clickline.processes.process_identity import birth, machine
+from clickline.ps.held_name import HeldName
+from clickline.ps.protocol import member_messages
 from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import Figures, MemberReply, ServerLocation
 from clickline.ps.protocol.refusals import ErrorCode
 
 log = logging.getLogger("clickline.cluster")
@@ -74,7 +75,7 @@ class CoordinatorClient:
         self.client = secrets.randbits(62) + 1
         self._cluster = cluster
         self._callbacks = callbacks or MemberCallbacks()
-        self._introduction = messages.JoinRequest(
+        self._introduction = member_messages.JoinRequest(
             role=role,
             rank=rank,
             client=self.client,
@@ -87,7 +88,7 @@ class CoordinatorClient:
         self._coordinator = coordinator
         self.writer_epoch = 0
         """Of the newest coordinator that has answered."""
-        self._servers = messages.ServerList("", [])
+        self._servers = member_messages.ServerList("", [])
         self._following = threading.Lock()
         self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
         self._lanes: list[_native.Lane] = [
@@ -96,7 +97,7 @@ class CoordinatorClient:
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
         self._more_figures: Figures = {}
-        self.announced = messages.HeartbeatReply()
+        self.announced = member_messages.HeartbeatReply()
         """What the coordinator has announced last: pause, stop, generation."""
         self.failure: Exception | None = None
         """Why the heartbeats have ended, if not because the run is over."""
@@ -119,22 +120,22 @@ class CoordinatorClient:
         """The figures that go with a heartbeat."""
         return {**self._callbacks.stats(), **self._more_figures}
 
-    def join(self) -> messages.JoinReply:
+    def join(self) -> member_messages.JoinReply:
         """Introduce this process; wait until the coordinator has admitted it."""
         patience = self._cluster.start_timeout
         deadline = time.monotonic() + patience
         lane = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
         try:
-            holder = _HeldName(self.name, self._cluster)
+            holder = HeldName(self.name, self._cluster)
             while True:
-                reply = self._call(lane, self._introduction, messages.JoinReply)
+                reply = self._call(lane, self._introduction, member_messages.JoinReply)
                 if reply.refusal is None:
                     break
                 code, message = reply.refusal.code, reply.refusal.message
                 if code == ErrorCode.NAME_HELD and reply.holder is not None:
                     self.introduce(seen_dead=holder.seen_dead(reply.holder))
                 elif code == ErrorCode.RUN_OVER:
-                    self.announced = messages.HeartbeatReply(stop=message)  # so ending now is not a failure
+                    self.announced = member_messages.HeartbeatReply(stop=message)  # so ending now is not a failure
                     raise PeerError(f"{self.name} came when the run was ending: {message}")
                 elif time.monotonic() > deadline:
                     raise PeerError(
@@ -146,14 +147,14 @@ class CoordinatorClient:
         self.introduce(again=True, incarnation=reply.incarnation)
         self._follow_servers(reply.servers)
         if self._beating is None:
-            self.announced = messages.HeartbeatReply(generation=reply.generation)
+            self.announced = member_messages.HeartbeatReply(generation=reply.generation)
             self._beating = threading.Thread(target=self._beat, name="clickline-beat", daemon=True)
             self._beating.start()
         return reply
 
     def ask(
         self,
-        request: messages.MemberRequest,
+        request: member_messages.MemberRequest,
         reply: type[R],
         arrays: Arrays | None = None,
         *,
@@ -167,7 +168,7 @@ class CoordinatorClient:
     def _call(
         self,
         lane: _native.Lane,
-        request: messages.MemberRequest,
+        request: member_messages.MemberRequest,
         kind: type[R],
         arrays: Arrays | None = None,
         **options: Any,
@@ -194,7 +195,7 @@ class CoordinatorClient:
             lane.set_address(0, self._coordinator, reconnect=True)
             self._stopped.wait(_RETRY_PAUSE)
 
-    def _follow_servers(self, servers: messages.ServerList | None) -> None:
+    def _follow_servers(self, servers: member_messages.ServerList | None) -> None:
         if servers is not None:
             with self._following:
                 self._servers = servers
@@ -213,7 +214,7 @@ class CoordinatorClient:
         if self.failure is None:
             lane = self._lane(lane=5, deadline=_FAREWELL, retry_for=_FAREWELL)
             with suppress(PeerError):
-                lane.call(messages.LeaveRequest.operation, [pack(messages.LeaveRequest())])
+                lane.call(member_messages.LeaveRequest.operation, [pack(member_messages.LeaveRequest())])
             lane.close()
         for lane in self._lanes:
             lane.cancel()
@@ -226,10 +227,12 @@ class CoordinatorClient:
         version = -1
         try:
             while not self._stopped.is_set():
-                request = messages.HeartbeatRequest(heard=version, stats=self.stats(), servers=self._servers.version)
-                reply = self._call(self._lanes[1], request, messages.HeartbeatReply)
+                request = member_messages.HeartbeatRequest(
+                    heard=version, stats=self.stats(), servers=self._servers.version
+                )
+                reply = self._call(self._lanes[1], request, member_messages.HeartbeatReply)
                 if reply.refusal is not None:  # not_a_member: the coordinator is new, or has given this process up
-                    self._call(self._lanes[1], self._introduction, messages.JoinReply)
+                    self._call(self._lanes[1], self._introduction, member_messages.JoinReply)
                     continue
                 version = reply.version
                 self._follow_servers(reply.servers)
@@ -245,32 +248,3 @@ class CoordinatorClient:
                 else:
                     log.error("lost the coordinator: %s", error)
                 self._callbacks.on_stop()
-
-
-class _HeldName:
-    """A name that another process holds: whether and for how long to wait for it."""
-
-    def __init__(self, name: str, cluster: Cluster) -> None:
-        self._name, self._cluster = name, cluster
-        self._since = time.monotonic()
-        self._logged = 0
-
-    def seen_dead(self, holder: NameHolder) -> int:
-        """The holder's client number if it is seen to be dead from here, else 0. Raises once it is sure to be alive.
-
-        A holder that had died before this process was started is silent from then on, but for a reply that may have
-        been under way. So a holder that is heard of later than that is alive.
-        """
-        if proven_dead(on=holder.machine, pid=holder.pid, born=holder.born):
-            log.info("%s was process %d, which has ended", self._name, holder.pid)
-            return holder.client
-        who = f"{self._name} is process {holder.pid} on {holder.host}, heard of {holder.silent:.1f} s ago"
-        if time.monotonic() - self._since > 2 * self._cluster.warn_after + 4 * self._cluster.heartbeat:
-            raise ReplacedError(
-                f"{who}: it is alive, and there can be one {self._name}; stop that process, or give this one another "
-                "rank"
-            )
-        if self._logged != holder.client:
-            self._logged = holder.client
-            log.warning("%s; waiting until it has been silent for %g s", who, holder.warn_after)
-        return 0

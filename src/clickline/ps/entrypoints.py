@@ -15,7 +15,7 @@ from clickline.ps.coordinator.coordinator import Coordinator
 from clickline.ps.coordinator.opening import open_coordinator
 from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
 from clickline.ps.process_role import ProcessRole
-from clickline.ps.protocol.coordinator_messages import ReadyReply, ReadyRequest
+from clickline.ps.protocol.member_messages import ReadyReply, ReadyRequest
 from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.trainer import Trainer, report_failure
 from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place

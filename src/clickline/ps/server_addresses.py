@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from clickline.ps.protocol.coordinator_messages import ServerList, ServerLocation
+from clickline.ps.protocol.member_messages import ServerList, ServerLocation
 
 
 class ServerAddresses:

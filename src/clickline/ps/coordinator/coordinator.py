@@ -7,7 +7,6 @@ seams between pieces.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,17 +14,18 @@ from pathlib import Path
 
 from clickline import _native
 from clickline.config import Job
-from clickline.data.leasing.pieces import changed_data, shortage
+from clickline.data.leasing.pieces import changed_data
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError, ClicklineError, ReplacedError
+from clickline.errors import CheckpointError, ReplacedError
 from clickline.progress import Watcher
+from clickline.ps.coordinator.directory_guard import DirectoryGuard
 from clickline.ps.coordinator.epochs import Epochs
 from clickline.ps.coordinator.handlers.context import HandlerContext
 from clickline.ps.coordinator.handlers.dispatch import RequestDispatcher
 from clickline.ps.coordinator.model_evaluation import ModelEvaluation, chosen_checkpoint
-from clickline.ps.coordinator.pserver_admin import PserverAdmin
 from clickline.ps.coordinator.rollback import Rollback
 from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
+from clickline.ps.coordinator.startup import Startup
 from clickline.ps.coordinator.state.failures import FailureDetector
 from clickline.ps.coordinator.state.leased_work import cut_pieces
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord
@@ -33,16 +33,13 @@ from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.status_report import Status, StatusFile, run_status
 from clickline.ps.coordinator.supervision import RollbackError, Supervision
 from clickline.ps.coordinator.training_display import TrainingDisplay
-from clickline.ps.protocol.coordinator_messages import JsonObject
+from clickline.ps.protocol.member_messages import JsonObject
 from clickline.train.interrupts import TrainingInterrupted, interruption
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
 from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
 from clickline.train.monitoring.run_health import complaints_of
 from clickline.train.session import Result
-
-_CHECK_EVERY = 0.5
-"""Seconds between two checks whether the run's directory is still this process's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,6 @@ class Coordinator:
         self.job, self.directory, self._watcher, self._token = job, directory, watcher, token
         self._started = time.monotonic()
         self._start = start
-        self._client = secrets.randbits(62) + 1
         record, lockstep = start.record, job.resolved_strategy == "sync"
         self._pieces = cut_pieces(job, record, job.data.train)
         if record.book is not None and record.book["pieces"] != len(self._pieces):
@@ -135,13 +131,14 @@ class Coordinator:
         resumed = record.step if record.step > record.first_step else None
         check = self.state.record_file.check_holder
         journal = Journal(self.directory, tensorboard=self.job.train.tensorboard, resumed_at=resumed, check=check)
-        self._supervision.poll_by(self._checked(poll, journal))
+        guard = DirectoryGuard(self.state.record_file, journal)
+        self._supervision.poll_by(guard.checked(poll))
         self._display.begin(journal)
         try:
             with self._supervision.interrupts:
                 return self._run_interruptible(journal, expected_trainers)
         except BaseException as error:
-            own = self._own_failure(journal) or error
+            own = guard.failure() or error
             if isinstance(own, ReplacedError):
                 self.state.supersede(str(own))  # the members go on, with another coordinator
             else:
@@ -191,7 +188,10 @@ class Coordinator:
             watcher=self._watcher,
             pieces=self._pieces,
         )
-        if self._gather(epochs):
+        startup = Startup(
+            state=state, supervision=self._supervision, failures=self.failures, watcher=self._watcher, token=self._token
+        )
+        if startup.run(pieces=len(self._pieces), taking_over=self._start.taking_over):
             rollback.run(expected_trainers=expected_trainers)
         state.lifecycle.begun = True
         while True:
@@ -206,77 +206,6 @@ class Coordinator:
             evaluation.test()
         state.enter("finished")
         return self._result()
-
-    def _gather(self, epochs: Epochs) -> bool:
-        """Wait for servers and trainers, as many as the job wants; whether all must go back to the last snapshot."""
-        cluster, state = self.job.cluster, self.state
-        if (idle := shortage(len(self._pieces), trainers=cluster.trainers)) is not None:
-            self._watcher.say(idle)
-        self._watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
-        taking_over = self._start.taking_over
-        if taking_over and state.record.book is not None:
-            epochs.take_up_leases()  # before anybody can report that a lease of it is done
-        state.open(taking_over=taking_over)
-        self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers, held=taking_over))
-        pservers = PserverAdmin(
-            job=self.job,
-            schema=state.schema,
-            addresses=[member.address for member in state.members.live("pserver")],
-            token=self._token,
-            client=self._client,
-            file=state.record_file,
-        )
-        self._supervision.connect(pservers)
-        if taking_over:
-            return self._take_over()
-        self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers, trainers=cluster.trainers))
-        return False
-
-    def _take_over(self) -> bool:
-        """Find out who has lived on without a coordinator; whether all must go back to the last snapshot.
-
-        Holders of leases are waited for a while, then given up.
-        """
-        state, cluster, lifecycle = self.state, self.job.cluster, self.state.lifecycle
-        until = time.monotonic() + cluster.evict_after
-        self._supervision.wait(lambda: self._holders_joined() or time.monotonic() > until)
-        self._supervision.await_members(lambda: state.ready(pservers=0, trainers=1))
-        if state.lockstep or lifecycle.stale_servers or len(lifecycle.empty_servers) == cluster.pservers:
-            # How far lockstep had come is in no record, and servers that all are new have nothing but the snapshot.
-            state.record.faults.append("a new coordinator took over")
-            return True
-        self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers))
-        self.failures.give_up_missing_holders()
-        return False
-
-    def _holders_joined(self) -> bool:
-        return self.state.leases.holders <= {member.holder for member in self.state.members.live("trainer")}
-
-    def _checked(self, poll: Callable[[], None], journal: Journal) -> Callable[[], None]:
-        """`poll`, and now and then whether this process may and can still write to the run's directory."""
-        checked = time.monotonic()
-
-        def poll_and_check() -> None:
-            nonlocal checked
-            if time.monotonic() - checked > _CHECK_EVERY:
-                checked = time.monotonic()
-                own = self._own_failure(journal)
-                if own is not None:
-                    raise own
-            poll()
-
-        return poll_and_check
-
-    def _own_failure(self, journal: Journal) -> ClicklineError | None:
-        """That this process was replaced, or that a thread which answers members could not write what it must."""
-        file = self.state.record_file
-        try:
-            file.check_holder()
-        except ReplacedError as error:
-            return error
-        except OSError:  # the next write will fail, and say why
-            pass
-        return file.failure or journal.failure
 
     def status(self) -> Status:
         """As it is written to status.json."""
@@ -299,12 +228,13 @@ class Coordinator:
     def account(self) -> JsonObject:
         """What happened during the run, for result.json."""
         record = self.state.record
+        lost_pushes, retries = self.state.losses()
         return {
             "strategy": self.job.resolved_strategy,
             "generation": record.generation,
             "repeated_rows": record.repeated_rows,
-            "lost_pushes": self.state.lost_pushes(),
-            "retries": self.state.retries(),
+            "lost_pushes": lost_pushes,
+            "retries": retries,
             "set_aside": record.set_aside,
             "epochs": record.epochs,
             "cuts": record.cuts,

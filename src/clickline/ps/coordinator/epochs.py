@@ -17,7 +17,7 @@ from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.supervision import Supervision
 from clickline.ps.coordinator.training_display import TrainingDisplay
 from clickline.ps.protocol import pserver_messages as messages
-from clickline.ps.protocol.coordinator_messages import Action
+from clickline.ps.protocol.work_messages import Action
 from clickline.train.early_stopping import early_stop_message, stopped_early
 from clickline.train.sparse_tables import sweeps
 
@@ -59,11 +59,6 @@ class Epochs:
         if self._snapshots.saved_step() != record.step:
             self._snapshots.write()
 
-    def take_up_leases(self) -> None:
-        """Use the lease table of an epoch that was begun before this process, or before a rollback."""
-        record = self._state.record
-        self._state.use_leases(LeaseBook.from_dict(record.book or {}, first=record.next_lease), training=True)
-
     def _train_epoch(self) -> None:
         state, record, settings = self._state, self._state.record, self._job.train
         if record.book is None:
@@ -71,7 +66,7 @@ class Epochs:
                 self._supervision.order(messages.EpochRequest(), messages.EpochReply)
             self._begin_leases()
         elif not state.leases.trains:
-            self.take_up_leases()
+            state.take_up_leases()
             # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
             self._begin_round(state.members.live("trainer"))
         self._display.begin_epoch()

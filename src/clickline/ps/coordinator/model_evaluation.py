@@ -9,7 +9,7 @@ from clickline.progress import Watcher
 from clickline.ps.coordinator.state.leased_work import cut_pieces
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.supervision import Supervision
-from clickline.ps.protocol.coordinator_messages import Action
+from clickline.ps.protocol.work_messages import Action
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, measured_on, record
 from clickline.train.checkpoints.checkpoint_files import Checkpoint

@@ -20,8 +20,8 @@ from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.ps.coordinator.state.failures import LeaseRows
 from clickline.ps.coordinator.state.record import RecordFile
 from clickline.ps.protocol import pserver_messages as messages
-from clickline.ps.protocol.coordinator_messages import JsonObject
 from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import JsonObject
 from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.staging import part_directory
 from clickline.train.checkpoints import checkpoint_files

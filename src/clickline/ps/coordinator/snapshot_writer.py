@@ -10,7 +10,7 @@ from clickline.errors import CheckpointError, ClicklineError
 from clickline.progress import Watcher
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.supervision import RollbackError, Supervision
-from clickline.ps.protocol.coordinator_messages import JsonObject
+from clickline.ps.protocol.member_messages import JsonObject
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.early_stopping import enough
 

@@ -26,6 +26,7 @@ def run_status(state: RunState, *, address: str, metrics_address: str) -> Status
     """The status of a run; the caller has the lock. The addresses are the coordinator's own."""
     record, table = state.record, state.leases.table
     stop_reason = state.lifecycle.stop_reason
+    lost_pushes, retries = state.losses()
     return {
         "time": time.time(),
         "job": state.job.name,
@@ -52,8 +53,8 @@ def run_status(state: RunState, *, address: str, metrics_address: str) -> Status
             "set_aside": record.set_aside + state.leases.set_aside(),
         },
         "repeated_rows": record.repeated_rows + table.repeated_rows,
-        "lost_pushes": state.lost_pushes(),
-        "retries": state.retries(),
+        "lost_pushes": lost_pushes,
+        "retries": retries,
         "restarts": state.members.restarts,
         "checkpoint": None if record.checkpoint is None else _checkpoint(state, Path(record.checkpoint)),
         "faults": record.faults[-20:],

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import msgspec
 
-from clickline.ps.protocol import coordinator_messages, pserver_messages, refusals
+from clickline.ps.protocol import member_messages, pserver_messages, refusals, work_messages
 from clickline.ps.protocol.refusals import ErrorCode
 
 Message = type[msgspec.Struct]
@@ -56,8 +56,9 @@ def page() -> str:
             _HEAD,
             *_codes(),
             _COORDINATOR,
-            *_common(coordinator_messages.MemberRequest, coordinator_messages.MemberReply, coordinator_messages),
-            *_operations(coordinator_messages.REQUESTS, coordinator_messages),
+            *_common(member_messages.MemberRequest, member_messages.MemberReply, member_messages),
+            *_operations(member_messages.REQUESTS, member_messages),
+            *_operations(work_messages.REQUESTS, work_messages),
             _PSERVER,
             *_common(pserver_messages.ServerRequest, pserver_messages.ServerReply, pserver_messages),
             *_operations(pserver_messages.REQUESTS, pserver_messages),
@@ -104,13 +105,13 @@ def _operations(requests: tuple[type, ...], module: ModuleType) -> Iterator[str]
 
 
 def _objects() -> Iterator[str]:
-    texts = _texts(coordinator_messages)
+    texts = _texts(member_messages) | _texts(work_messages)
     for message in (
-        coordinator_messages.ServerList,
-        coordinator_messages.ServerLocation,
-        coordinator_messages.NameHolder,
-        coordinator_messages.WorkItem,
-        coordinator_messages.Round,
+        member_messages.ServerList,
+        member_messages.ServerLocation,
+        member_messages.NameHolder,
+        work_messages.WorkItem,
+        work_messages.Round,
     ):
         array = " Written as a JSON array of its fields." if message.__struct_config__.array_like else ""
         yield f"### {message.__name__}\n"
@@ -122,7 +123,7 @@ def _objects() -> Iterator[str]:
     yield "What a trainer should do next.\n"
     yield "| value | meaning |\n|---|---|"
     meanings = texts["Action"]
-    yield from (f"| `{action.value}` | {meanings[action.name]} |" for action in coordinator_messages.Action)
+    yield from (f"| `{action.value}` | {meanings[action.name]} |" for action in work_messages.Action)
 
 
 def _rows(message: Message, texts: dict[str, dict[str, str]], *, without: type | None = None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from clickline.ps.protocol.coordinator_messages import Figures, JsonObject
+from clickline.ps.protocol.member_messages import Figures, JsonObject
 from clickline.ps.protocol.refusals import Refusal
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clickline.data.batch import Batch
 from clickline.ps.coordinator_client import CoordinatorClient
-from clickline.ps.protocol.coordinator_messages import ReportReply, ReportRequest
+from clickline.ps.protocol.work_messages import ReportReply, ReportRequest
 from clickline.train.learner import Learned
 
 _REPORT_EVERY = 1.0

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config import Job
-from clickline.ps.protocol.coordinator_messages import ServerLocation
 from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import ServerLocation
 from clickline.ps.protocol.pserver_messages import DenseReply, DenseRequest, ServerReply, ServerRequest
 
 R = TypeVar("R", bound=ServerReply)

@@ -9,26 +9,25 @@ from __future__ import annotations
 import logging
 import resource
 import time
-from typing import Any
 
 import numpy as np
 import torch
 
 from clickline.config import Job
-from clickline.data.batch import Batch
 from clickline.data.leasing.pieces import piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import ClicklineError, PeerError
 from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
-from clickline.ps.protocol import coordinator_messages as messages
-from clickline.ps.protocol.coordinator_messages import Action, Figures, WorkItem
+from clickline.ps.protocol import work_messages
+from clickline.ps.protocol.member_messages import Figures
 from clickline.ps.protocol.refusals import RemoteErrorType, remote_error_type
+from clickline.ps.protocol.work_messages import Action, WorkItem
 from clickline.ps.trainer.batch_reports import BatchReports
+from clickline.ps.trainer.evaluated_piece import predict_piece
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.base import GenerationOverError
 from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
-from clickline.train.run import EVALUATION_BATCH
 
 log = logging.getLogger("clickline.trainer")
 _PATIENCE = 2.0
@@ -61,13 +60,13 @@ class Trainer:
             job=job, replica=self.replica, pservers=self.pservers, tables=tables, rank=coordinator.rank
         )
         self._lockstep = job.resolved_strategy == "sync"
-        self._round = messages.Round(-1, -1)
+        self._round = work_messages.Round(-1, -1)
         """Generation and epoch that this trainer is in."""
-        self._left: messages.Round | None = None
+        self._left: work_messages.Round | None = None
         """The round that it has left for want of data."""
         self._last_step = 0
         """With which the run ends; 0 if there is no limit."""
-        self._unsettled: list[messages.FinishedRequest] = []
+        self._unsettled: list[work_messages.FinishedRequest] = []
         """Pieces that are done here, but perhaps not yet at the servers."""
         self._reports = BatchReports(coordinator)
         coordinator.attach(
@@ -79,13 +78,13 @@ class Trainer:
         while True:
             if self.coordinator.failure is not None:
                 raise self.coordinator.failure
-            request = messages.NextRequest(
+            request = work_messages.NextRequest(
                 left=self._left,
                 holding=bool(self._unsettled),
                 leases=[finished.lease for finished in self._unsettled],
             )
             # Once: a reply that is lost on the way has a lease in it, and a repeated request must get the same one.
-            reply = self.coordinator.ask(request, messages.NextReply, once=True, patience=_PATIENCE)
+            reply = self.coordinator.ask(request, work_messages.NextReply, once=True, patience=_PATIENCE)
             if reply.do == Action.STOP:
                 return
             if reply.do != Action.TRAIN and self._unsettled:
@@ -154,7 +153,7 @@ class Trainer:
                         self.strategy.abandon()
                         return
             self._report()
-            self._unsettled.append(messages.FinishedRequest(lease=lease, rows=rows, generation=generation))
+            self._unsettled.append(work_messages.FinishedRequest(lease=lease, rows=rows, generation=generation))
             self.strategy.end_piece()
             self._settle()
         except GenerationOverError:
@@ -167,7 +166,7 @@ class Trainer:
             batches.close()
 
     def _begin_round(self, work: WorkItem) -> None:
-        round_ = messages.Round(work.generation, work.epoch)
+        round_ = work_messages.Round(work.generation, work.epoch)
         if round_ == self._round:
             return
         self._round = round_
@@ -182,7 +181,7 @@ class Trainer:
         if self.strategy.settled:
             done, self._unsettled = self._unsettled, []
             for finished in done:
-                self.coordinator.ask(finished, messages.FinishedReply, once=True)
+                self.coordinator.ask(finished, work_messages.FinishedReply, once=True)
 
     def _pause_due(self) -> bool:
         announced, step = self.coordinator.announced, self.strategy.step
@@ -195,11 +194,11 @@ class Trainer:
 
     def _pause(self, lease: int, rows: int, generation: int) -> bool:
         """Stand still until the snapshot is taken. False: the lease is void."""
-        request = messages.PausedRequest(
+        request = work_messages.PausedRequest(
             rank=self.coordinator.rank, progress=[(lease, rows)], generation=generation, step=self.strategy.step
         )
         while True:
-            reply = self.coordinator.ask(request, messages.PausedReply, self.replica.buffers, patience=_PATIENCE)
+            reply = self.coordinator.ask(request, work_messages.PausedReply, self.replica.buffers, patience=_PATIENCE)
             if reply.generation != generation or reply.abandon:
                 return False
             if not reply.wait:
@@ -210,7 +209,7 @@ class Trainer:
         while coordinator.announced.generation == old and not coordinator.stopping and not coordinator.failure:
             time.sleep(0.02)
 
-    def _leave_round(self, drained: messages.Round) -> None:
+    def _leave_round(self, drained: work_messages.Round) -> None:
         """Have the others go on without this trainer, which may never have been in step."""
         self.strategy.leave_round(generation=drained.generation)
         self._left = drained
@@ -224,39 +223,16 @@ class Trainer:
 
     def _evaluate(self, work: WorkItem, paths: list[str]) -> None:
         self.replica.take(self.pservers.dense(want="average"))
-        batches = piece_batches(
-            self.job.data,
-            self.schema,
-            work.piece,
-            paths=paths,
-            epoch=0,
-            seed=self.job.seed,
-            batch_size=EVALUATION_BATCH,
-            shuffle=False,
+        arrays = predict_piece(self.replica, work.piece, paths=paths)
+        request = work_messages.FinishedRequest(
+            lease=work.lease, rows=len(arrays["labels"]), generation=work.generation
         )
-        columns: dict[str, list[Any]] = {"logits": [], "labels": [], "weights": [], "groups": []}
-        rows = 0
-        for batch, _ in batches:
-            _collect(columns, batch, self.replica.predict(batch))
-            rows += len(batch)
-        width = len(self.schema.labels)
-        arrays = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
-        arrays.setdefault("labels", np.zeros((0, width), np.float32))
-        arrays.setdefault("logits", np.zeros((0, width), np.float32))
-        request = messages.FinishedRequest(lease=work.lease, rows=rows, generation=work.generation)
-        self.coordinator.ask(request, messages.FinishedReply, arrays, once=True)
-
-
-def _collect(columns: dict[str, list[Any]], batch: Batch, logits: Any) -> None:
-    columns["logits"].append(logits)
-    columns["labels"].append(batch.labels)
-    columns["weights"] += [] if batch.weights is None else [batch.weights]
-    columns["groups"] += [] if batch.groups is None else [batch.groups]
+        self.coordinator.ask(request, work_messages.FinishedReply, arrays, once=True)
 
 
 def report_failure(coordinator: CoordinatorClient, error: Exception) -> None:
     """Tell the coordinator why this trainer ends, if it is a reason that would end another one just the same."""
     refused = isinstance(error, PeerError) and remote_error_type(error) == RemoteErrorType.MODEL
     if refused or (isinstance(error, ClicklineError) and error.exit_code in (3, 4, 5, 6)):
-        request = messages.FailedRequest(reason=f"{coordinator.name}: {error}")
-        coordinator.ask(request, messages.FailedReply)
+        request = work_messages.FailedRequest(reason=f"{coordinator.name}: {error}")
+        coordinator.ask(request, work_messages.FailedReply)

@@ -15,9 +15,9 @@ from typing import Any
 from clickline.errors import PeerError
 from clickline.ps.coordinator.handlers import membership_handlers, work_handlers
 from clickline.ps.coordinator.handlers.context import Caller, HandlerContext
-from clickline.ps.protocol import coordinator_messages as messages
-from clickline.ps.protocol.coordinator_messages import MemberReply, MemberRequest
+from clickline.ps.protocol import member_messages, work_messages
 from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import MemberReply, MemberRequest
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
 
 
@@ -46,22 +46,22 @@ class MemberOperation:
 OPERATIONS: dict[str, MemberOperation] = {
     operation.request.operation: operation
     for operation in (
-        MemberOperation(messages.JoinRequest, membership_handlers.join, AdmissionRule.ANYONE),
-        MemberOperation(messages.ReadyRequest, membership_handlers.ready, AdmissionRule.JOINED),
+        MemberOperation(member_messages.JoinRequest, membership_handlers.join, AdmissionRule.ANYONE),
+        MemberOperation(member_messages.ReadyRequest, membership_handlers.ready, AdmissionRule.JOINED),
         MemberOperation(
-            messages.HeartbeatRequest,
+            member_messages.HeartbeatRequest,
             membership_handlers.heartbeat,
             AdmissionRule.LIVING,
             membership_handlers.not_a_member,
         ),
-        MemberOperation(messages.LeaveRequest, membership_handlers.leave, AdmissionRule.JOINED),
-        MemberOperation(messages.NextRequest, work_handlers.next_work, AdmissionRule.LIVING, work_handlers.rejoin),
-        MemberOperation(messages.PausedRequest, work_handlers.paused, AdmissionRule.JOINED, work_handlers.abandon),
-        MemberOperation(messages.ReportRequest, work_handlers.report, AdmissionRule.JOINED),
+        MemberOperation(member_messages.LeaveRequest, membership_handlers.leave, AdmissionRule.JOINED),
+        MemberOperation(work_messages.NextRequest, work_handlers.next_work, AdmissionRule.LIVING, work_handlers.rejoin),
+        MemberOperation(work_messages.PausedRequest, work_handlers.paused, AdmissionRule.JOINED, work_handlers.abandon),
+        MemberOperation(work_messages.ReportRequest, work_handlers.report, AdmissionRule.JOINED),
         MemberOperation(
-            messages.FinishedRequest, work_handlers.finished, AdmissionRule.JOINED, work_handlers.not_counted
+            work_messages.FinishedRequest, work_handlers.finished, AdmissionRule.JOINED, work_handlers.not_counted
         ),
-        MemberOperation(messages.FailedRequest, work_handlers.failed, AdmissionRule.JOINED),
+        MemberOperation(work_messages.FailedRequest, work_handlers.failed, AdmissionRule.JOINED),
     )
 }
 """By the name that travels in the CALL frame."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from clickline.ps.coordinator.handlers.context import REPLY_WITHIN, Caller, HandlerContext
 from clickline.ps.coordinator.state.members import Member, MemberState
-from clickline.ps.protocol import coordinator_messages as messages
+from clickline.ps.protocol import member_messages
 from clickline.ps.protocol.framing import Arrays
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
 
 
-def join(context: HandlerContext, caller: Caller, request: messages.JoinRequest, arrays: Arrays) -> messages.JoinReply:
+def join(
+    context: HandlerContext, caller: Caller, request: member_messages.JoinRequest, arrays: Arrays
+) -> member_messages.JoinReply:
     """Admit a process under its name, or say why not."""
     state, lifecycle, incarnations = context.state, context.state.lifecycle, context.state.incarnations
     if not state.changed.wait_for(lambda: lifecycle.opened or lifecycle.stop_reason, REPLY_WITHIN):
@@ -18,7 +20,7 @@ def join(context: HandlerContext, caller: Caller, request: messages.JoinRequest,
     state.changed.wait_for(lambda: not _name_is_held(context, request), REPLY_WITHIN)
     refused = incarnations.refusal(request)
     if refused is not None:
-        return messages.JoinReply(refusal=refused.refusal, holder=refused.holder)
+        return member_messages.JoinReply(refusal=refused.refusal, holder=refused.holder)
     incarnation, is_new = incarnations.admit(request)
     member, old = state.members.add(request, incarnation=incarnation)
     if old is not None:
@@ -30,7 +32,7 @@ def join(context: HandlerContext, caller: Caller, request: messages.JoinRequest,
     state.failures.departed = [client for client in state.failures.departed if client != member.client]
     if is_new:
         state.save()
-    reply = messages.JoinReply(
+    reply = member_messages.JoinReply(
         incarnation=incarnation,
         generation=state.record.generation,
         schema=state.schema.to_dict(),
@@ -45,16 +47,16 @@ def join(context: HandlerContext, caller: Caller, request: messages.JoinRequest,
     return reply
 
 
-def _name_is_held(context: HandlerContext, request: messages.JoinRequest) -> bool:
+def _name_is_held(context: HandlerContext, request: member_messages.JoinRequest) -> bool:
     refused = context.state.incarnations.refusal(request)
     return refused is not None and refused.refusal.code == ErrorCode.NAME_HELD
 
 
 def _admit_server(
     context: HandlerContext,
-    request: messages.JoinRequest,
+    request: member_messages.JoinRequest,
     member: Member,
-    reply: messages.JoinReply,
+    reply: member_messages.JoinReply,
     *,
     replaces: bool,
 ) -> None:
@@ -80,15 +82,15 @@ def _admit_server(
 
 
 def _admit_trainer(
-    context: HandlerContext, request: messages.JoinRequest, member: Member, reply: messages.JoinReply
-) -> messages.JoinReply | None:
+    context: HandlerContext, request: member_messages.JoinRequest, member: Member, reply: member_messages.JoinReply
+) -> member_messages.JoinReply | None:
     """Wait for the servers, without which a trainer can do nothing; a refusal, or None if the reply is complete."""
     state, lifecycle = context.state, context.state.lifecycle
     servers = state.job.cluster.pservers
     if not state.changed.wait_for(lambda: state.ready(pservers=servers) or lifecycle.stop_reason, REPLY_WITHIN):
         return _not_ready(", ".join(state.missing()) or "the servers")
     if lifecycle.stop_reason is not None:  # there may be no server left to train with
-        return messages.JoinReply(refusal=Refusal(ErrorCode.RUN_OVER, lifecycle.stop_reason))
+        return member_messages.JoinReply(refusal=Refusal(ErrorCode.RUN_OVER, lifecycle.stop_reason))
     if not state.members.lives(member):
         return _not_ready("the coordinator, which took this process for dead meanwhile")
     if not request.again:
@@ -99,24 +101,24 @@ def _admit_trainer(
     return None
 
 
-def _not_ready(what: str) -> messages.JoinReply:
-    return messages.JoinReply(refusal=Refusal(ErrorCode.NOT_READY, what))
+def _not_ready(what: str) -> member_messages.JoinReply:
+    return member_messages.JoinReply(refusal=Refusal(ErrorCode.NOT_READY, what))
 
 
 def ready(
-    context: HandlerContext, caller: Caller, request: messages.ReadyRequest, arrays: Arrays
-) -> messages.ReadyReply:
+    context: HandlerContext, caller: Caller, request: member_messages.ReadyRequest, arrays: Arrays
+) -> member_messages.ReadyReply:
     """A server has loaded, also if it was taken for dead meanwhile and has yet to join again."""
     member = context.state.members.by_client.get(caller.client)
     if member is not None:
         member.ready = True
     context.state.announce()
-    return messages.ReadyReply()
+    return member_messages.ReadyReply()
 
 
 def heartbeat(
-    context: HandlerContext, caller: Caller, request: messages.HeartbeatRequest, arrays: Arrays
-) -> messages.HeartbeatReply:
+    context: HandlerContext, caller: Caller, request: member_messages.HeartbeatRequest, arrays: Arrays
+) -> member_messages.HeartbeatReply:
     """Note the sign of life; answer when there is news, at the latest after one interval."""
     state, lifecycle, member = context.state, context.state.lifecycle, caller.living
     lost_before = member.lost_pushes
@@ -128,7 +130,7 @@ def heartbeat(
     )
     if not state.members.lives(member):
         return not_a_member(context)
-    reply = messages.HeartbeatReply(
+    reply = member_messages.HeartbeatReply(
         version=lifecycle.version,
         pause=state.snapshots.pausing,
         pause_at=state.snapshots.pause_at,
@@ -140,13 +142,13 @@ def heartbeat(
     return reply
 
 
-def not_a_member(context: HandlerContext) -> messages.HeartbeatReply:
-    return messages.HeartbeatReply(refusal=Refusal(ErrorCode.NOT_A_MEMBER))
+def not_a_member(context: HandlerContext) -> member_messages.HeartbeatReply:
+    return member_messages.HeartbeatReply(refusal=Refusal(ErrorCode.NOT_A_MEMBER))
 
 
 def leave(
-    context: HandlerContext, caller: Caller, request: messages.LeaveRequest, arrays: Arrays
-) -> messages.LeaveReply:
+    context: HandlerContext, caller: Caller, request: member_messages.LeaveRequest, arrays: Arrays
+) -> member_messages.LeaveReply:
     """A process ends. Unless the run is over, its leases go to others at once."""
     state = context.state
     member = state.members.by_client.get(caller.client)
@@ -157,4 +159,4 @@ def leave(
         member.leaving = True
         member.state = MemberState.DONE
     state.changed.notify_all()
-    return messages.LeaveReply()
+    return member_messages.LeaveReply()

@@ -7,16 +7,16 @@ import time
 from clickline.ps.coordinator.handlers.context import REPLY_WITHIN, Caller, HandlerContext
 from clickline.ps.coordinator.state.members import Member
 from clickline.ps.coordinator.state.run_state import RunState
-from clickline.ps.protocol import coordinator_messages as messages
-from clickline.ps.protocol.coordinator_messages import Action, WorkItem
+from clickline.ps.protocol import work_messages
 from clickline.ps.protocol.framing import Arrays
+from clickline.ps.protocol.work_messages import Action, WorkItem
 
 _NO_LIMIT = 1 << 62
 
 
 def next_work(
-    context: HandlerContext, caller: Caller, request: messages.NextRequest, arrays: Arrays
-) -> messages.NextReply:
+    context: HandlerContext, caller: Caller, request: work_messages.NextRequest, arrays: Arrays
+) -> work_messages.NextReply:
     """Work for a trainer; WAIT if there is none within the time for which a request may be held back.
 
     A trainer that asks is idle: everything that it has learned is at the servers. That is what a snapshot waits for.
@@ -46,11 +46,11 @@ def next_work(
         elif lifecycle.stop_reason is not None:
             member.leaving = True  # it is told to stop by this reply, so its end is in order
     if lifecycle.stop_reason is not None:
-        return messages.NextReply(do=Action.STOP, why=lifecycle.stop_reason)
-    return messages.NextReply(do=Action.WAIT, generation=state.record.generation)
+        return work_messages.NextReply(do=Action.STOP, why=lifecycle.stop_reason)
+    return work_messages.NextReply(do=Action.WAIT, generation=state.record.generation)
 
 
-def _offered(state: RunState, member: Member, request: messages.NextRequest) -> messages.NextReply | None:
+def _offered(state: RunState, member: Member, request: work_messages.NextRequest) -> work_messages.NextReply | None:
     """A lease for this trainer, or the hint that its round has no more data; None if it must wait."""
     leases, record = state.leases, state.record
     lockstep = state.lockstep and leases.offered == Action.TRAIN
@@ -64,14 +64,14 @@ def _offered(state: RunState, member: Member, request: messages.NextRequest) -> 
     # A lease that this trainer has without knowing was in a reply that was lost: it must come before a new one.
     lease = leases.unknown_to(holder, request.leases) or leases.table.take(holder)
     if lease is None:
-        round_ = messages.Round(record.generation, record.epoch)
+        round_ = work_messages.Round(record.generation, record.epoch)
         if not lockstep or request.left == round_:
             return None
         # The servers wait for this trainer's share of every step. It leaves the round at the servers first, and is not
         # idle until it has: a snapshot in between would find the others in the middle of a step.
         state.windows.reached[member.client] = _NO_LIMIT
         state.snapshots.idle.discard(member.client)
-        return messages.NextReply(do=Action.WAIT, drained=round_, generation=record.generation)
+        return work_messages.NextReply(do=Action.WAIT, drained=round_, generation=record.generation)
     state.snapshots.idle.discard(member.client)
     state.remember()  # before the trainer hears of it: a coordinator that takes over must know the lease
     work = WorkItem(
@@ -84,49 +84,49 @@ def _offered(state: RunState, member: Member, request: messages.NextRequest) -> 
         last_step=state.snapshots.last_step,
         warm=record.warm is not None,
     )
-    return messages.NextReply(do=leases.offered, work=work, generation=record.generation)
+    return work_messages.NextReply(do=leases.offered, work=work, generation=record.generation)
 
 
-def rejoin(context: HandlerContext) -> messages.NextReply:
-    return messages.NextReply(do=Action.JOIN)
+def rejoin(context: HandlerContext) -> work_messages.NextReply:
+    return work_messages.NextReply(do=Action.JOIN)
 
 
 def finished(
-    context: HandlerContext, caller: Caller, request: messages.FinishedRequest, arrays: Arrays
-) -> messages.FinishedReply:
+    context: HandlerContext, caller: Caller, request: work_messages.FinishedRequest, arrays: Arrays
+) -> work_messages.FinishedReply:
     """A piece is done: its rows count once, for the lease that is current."""
     state = context.state
     if request.generation != state.record.generation:
-        return messages.FinishedReply(counted=False)
+        return work_messages.FinishedReply(counted=False)
     piece = state.leases.piece_of(request.lease)
     if piece is not None and "labels" in arrays:
         state.windows.scores.add(piece, arrays)
     counted = state.leases.table.finish(request.lease, request.rows)
     state.remember()
     state.changed.notify_all()
-    return messages.FinishedReply(counted=counted)
+    return work_messages.FinishedReply(counted=counted)
 
 
-def not_counted(context: HandlerContext) -> messages.FinishedReply:
-    return messages.FinishedReply(counted=False)
+def not_counted(context: HandlerContext) -> work_messages.FinishedReply:
+    return work_messages.FinishedReply(counted=False)
 
 
 def failed(
-    context: HandlerContext, caller: Caller, request: messages.FailedRequest, arrays: Arrays
-) -> messages.FailedReply:
+    context: HandlerContext, caller: Caller, request: work_messages.FailedRequest, arrays: Arrays
+) -> work_messages.FailedReply:
     """A trainer cannot go on: the run ends with its reason."""
     context.state.failures.note(request.reason)
     context.state.stop(request.reason)
-    return messages.FailedReply()
+    return work_messages.FailedReply()
 
 
 def paused(
-    context: HandlerContext, caller: Caller, request: messages.PausedRequest, arrays: Arrays
-) -> messages.PausedReply:
+    context: HandlerContext, caller: Caller, request: work_messages.PausedRequest, arrays: Arrays
+) -> work_messages.PausedReply:
     """A trainer stands still with nothing under way, until the snapshot is taken."""
     state, snapshots, record = context.state, context.state.snapshots, context.state.record
     if request.generation != record.generation:
-        return messages.PausedReply(generation=record.generation)
+        return work_messages.PausedReply(generation=record.generation)
     for lease, rows in request.progress:
         state.leases.table.progress(lease, rows)
     member = state.members.by_client.get(caller.client)
@@ -154,20 +154,20 @@ def paused(
     if not state.members.lives(member):
         return abandon(context)
     enough = 0 < snapshots.last_step <= record.step
-    return messages.PausedReply(wait=not over, abandon=enough, generation=record.generation)
+    return work_messages.PausedReply(wait=not over, abandon=enough, generation=record.generation)
 
 
-def abandon(context: HandlerContext) -> messages.PausedReply:
-    return messages.PausedReply(abandon=True, generation=context.state.record.generation)
+def abandon(context: HandlerContext) -> work_messages.PausedReply:
+    return work_messages.PausedReply(abandon=True, generation=context.state.record.generation)
 
 
 def report(
-    context: HandlerContext, caller: Caller, request: messages.ReportRequest, arrays: Arrays
-) -> messages.ReportReply:
+    context: HandlerContext, caller: Caller, request: work_messages.ReportRequest, arrays: Arrays
+) -> work_messages.ReportReply:
     """Batches that a trainer has trained. Rows of a generation that is over count for nothing."""
     state, record = context.state, context.state.record
     if request.generation != record.generation:
-        return messages.ReportReply()
+        return work_messages.ReportReply()
     record.rows += int(arrays["sizes"].sum())
     record.tick = max(record.tick, request.tick)
     if state.lockstep:
@@ -178,4 +178,4 @@ def report(
     state.windows.window.add(arrays)
     context.on_report()
     state.changed.notify_all()
-    return messages.ReportReply()
+    return work_messages.ReportReply()

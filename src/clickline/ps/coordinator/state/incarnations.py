@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from clickline.config.cluster import Cluster
 from clickline.ps.coordinator.state.members import MemberState, RunMembers
 from clickline.ps.coordinator.state.record import IncarnationRecord
-from clickline.ps.protocol.coordinator_messages import JoinRequest, NameHolder
+from clickline.ps.protocol.member_messages import JoinRequest, NameHolder
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
 
 _REMEMBERED = 4096

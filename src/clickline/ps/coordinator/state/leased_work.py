@@ -11,7 +11,7 @@ from clickline.data.leasing import pieces
 from clickline.data.leasing.leases import Lease, LeaseBook
 from clickline.data.leasing.pieces import Piece
 from clickline.ps.coordinator.state.record import RunRecord, SetAsidePiece
-from clickline.ps.protocol.coordinator_messages import Action
+from clickline.ps.protocol.work_messages import Action
 
 
 class LeasedWork:

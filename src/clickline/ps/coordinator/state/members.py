@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from clickline.config.cluster import Cluster
-from clickline.ps.protocol.coordinator_messages import Figures, JoinRequest
+from clickline.ps.protocol.member_messages import Figures, JoinRequest
 
 
 class MemberState(StrEnum):

@@ -18,7 +18,7 @@ from clickline.config import Job
 from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.files.atomic import replace_file
 from clickline.files.failpoints import reach
-from clickline.ps.protocol.coordinator_messages import JsonObject
+from clickline.ps.protocol.member_messages import JsonObject
 from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
 from clickline.train.checkpoints.resume import refuse_position
 from clickline.train.monitoring.piece_progress import progress_in

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from clickline.config import Job
@@ -20,11 +19,13 @@ from clickline.errors import ReplacedError
 from clickline.ps.coordinator.state.failures import Failures
 from clickline.ps.coordinator.state.incarnations import Incarnations
 from clickline.ps.coordinator.state.leased_work import LeasedWork, released
+from clickline.ps.coordinator.state.lifecycle import Lifecycle
 from clickline.ps.coordinator.state.members import MemberState, RunMembers
 from clickline.ps.coordinator.state.metric_windows import MetricWindows
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord, record_in
 from clickline.ps.coordinator.state.snapshot_schedule import SnapshotSchedule
-from clickline.ps.protocol.coordinator_messages import Action, JsonObject
+from clickline.ps.protocol.member_messages import JsonObject
+from clickline.ps.protocol.work_messages import Action
 from clickline.ps.server_addresses import ServerAddresses
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 
@@ -33,32 +34,6 @@ _KEPT_ON_ROLLBACK = (
     "incarnations",
 )
 """Fields of the record that count what has happened, which stays so when the model goes back to a checkpoint."""
-
-
-@dataclass
-class Lifecycle:
-    """How far the run has come, and what it is about to do."""
-
-    opened: bool = False
-    """Processes may join."""
-    begun: bool = False
-    """All have gathered: from here on a death is more than a slow start."""
-    final: bool = False
-    """Training is over: nothing that happens now can change the model."""
-    rollback_wanted: bool = False
-    """Everybody must go back to the last snapshot."""
-    stop_reason: str | None = None
-    """Why everybody is told to stop, if so."""
-    superseded: str | None = None
-    """Why this coordinator does not count any more, if so: another one has its place."""
-    version: int = 0
-    """Counts announcements; a heartbeat is answered when it changes."""
-    served_checkpoint: str | None = None
-    """The checkpoint that a server which comes back should load."""
-    empty_servers: set[str] = field(default_factory=set)
-    """When a coordinator takes over: servers that had nothing loaded when they joined it."""
-    stale_servers: bool = False
-    """When a coordinator takes over: some server is of another generation, or the generation had to be guessed."""
 
 
 class RunState:
@@ -148,6 +123,11 @@ class RunState:
             self.leases.use(table, training=training)
             self.windows.reached = {}
             self.remember()
+
+    def take_up_leases(self) -> None:
+        """Use the lease table of an epoch that was begun before this process, or before a rollback."""
+        table = LeaseBook.from_dict(self.record.book or {}, first=self.record.next_lease)
+        self.use_leases(table, training=True)
 
     def finish_leases(self) -> None:
         """The lease table is done: what it counted goes into the record."""
@@ -248,14 +228,12 @@ class RunState:
                 member.ready = True
             self.announce()
 
-    def lost_pushes(self) -> int:
-        """Pushes that were applied by a server before it died, and are not in what it loaded."""
-        living = sum(member.lost_pushes for member in self.members.by_client.values())
-        return 0 if self.lockstep else self.record.lost_pushes + living
-
-    def retries(self) -> int:
-        """Requests that trainers had to send again."""
-        return self.record.retries + sum(member.retries for member in self.members.by_client.values())
+    def losses(self) -> tuple[int, int]:
+        """Pushes that a server had applied before it died and are not in what it loaded, and requests sent again."""
+        members = self.members.by_client.values()
+        lost = self.record.lost_pushes + sum(member.lost_pushes for member in members)
+        retries = self.record.retries + sum(member.retries for member in members)
+        return 0 if self.lockstep else lost, retries  # in lockstep all go back, so nothing is lost
 
     # For those who hold the lock
 
