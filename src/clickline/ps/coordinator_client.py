@@ -91,6 +91,7 @@ class CoordinatorClient:
         self._servers = member_messages.ServerList("", [])
         self._following = threading.Lock()
         self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
+        # Lane 1 for requests, which may be held back for seconds; lane 2 for heartbeats, which must not wait for them.
         self._lanes: list[_native.Lane] = [
             self._lane(lane=lane, deadline=cluster.deadline, retry_for=cluster.retry_for) for lane in (1, 2)
         ]
@@ -124,6 +125,7 @@ class CoordinatorClient:
         """Introduce this process; wait until the coordinator has admitted it."""
         patience = self._cluster.start_timeout
         deadline = time.monotonic() + patience
+        # A lane of its own, because only here a coordinator that is not there yet is waited for so long.
         lane = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
         try:
             holder = HeldName(self.name, self._cluster)

@@ -83,6 +83,7 @@ class Epochs:
         self._watcher.end()
         if self._snapshots.steps_done():
             return
+        # All pieces are reported as done, but a trainer that is about to be taken for dead may have pushed more.
         self._supervision.wait(state.all_idle)
         record.epochs.append({"rows": record.rows - rows_before, "seconds": time.monotonic() - began})
         self._settle()

@@ -46,6 +46,7 @@ class Rollback:
         supervision.await_members(lambda: state.ready(pservers=0, trainers=1), rolling=True)
         path = state.record.checkpoint
         checkpoint = None if path is None else checkpoint_files.read(Path(path))
+        # First the state: with the new generation, whatever trainers still send for the old one counts for nothing.
         state.rewind(checkpoint)
         record = state.record
         where = "the beginning" if checkpoint is None else checkpoint.path.name

@@ -40,6 +40,7 @@ class SnapshotWriter:
         """Take one consistent snapshot. `halt=False`: nobody trains, so nobody need stand still for it."""
         state, supervision = self._state, self._supervision
         began = time.monotonic()
+        # In lockstep trainers pause by themselves; announcing it keeps those that ask for work from getting any.
         state.pause()
         try:
             if halt:

@@ -106,6 +106,8 @@ class Supervision:
             self._poll()
             if lifecycle.stop_reason is not None:
                 raise PeerError(lifecycle.stop_reason)
+            # Order matters: a silent member must be given up before its leases can be returned, and a rollback makes
+            # returning them pointless.
             self._failures.check()
             if lifecycle.rollback_wanted and not rolling and not lifecycle.final:
                 raise RollbackError
@@ -131,6 +133,8 @@ class Supervision:
 
         Then another one may have come in its place, and nothing must be concluded from everybody's silence.
         """
+        # A turn takes a fraction of a second. One that took longer than `warn_after` means that this process was
+        # stopped (SIGSTOP, a frozen machine), so heartbeats may have gone to another coordinator meanwhile.
         now, patience = time.monotonic(), self._state.job.cluster.warn_after
         stood_still, self._last_turn = now - self._last_turn > patience, now
         alone = self._state.lifecycle.begun and not self._anybody_well() and now - self._last_probe > patience
@@ -152,6 +156,7 @@ class Supervision:
 
     def in_background(self, work: Callable[[], T], *, rolling: bool = False) -> T:
         """Do something that may take long, such as a call to a server that is being restarted, and wait for it."""
+        # One thread only: calls to the servers share a lane, and orders must arrive in the order they were given.
         future: Future[T] = self._background.submit(work)
         future.add_done_callback(lambda _: self._wake())
         self._busy = True

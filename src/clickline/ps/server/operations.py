@@ -100,6 +100,7 @@ def rows(server: ParameterServer, request: messages.RowsRequest, arrays: Arrays)
 
 def geo(server: ParameterServer, request: messages.GeoRequest, arrays: Arrays) -> Buffers:
     """Add the differences of a trainer's copies; answer with what the rows are now."""
+    # Added, not assigned: other trainers have moved the same rows since this one copied them.
     columns = (arrays[name] for name in ("rows", "shows", "clicks", "slots"))
     server.table(request.table).add_whole(arrays["keys"], *columns, tick=request.tick)
     server.leases.begun[request.lease] = request.done
@@ -129,6 +130,8 @@ def save(server: ParameterServer, request: messages.SaveRequest, arrays: Arrays)
     block, staging = server.loaded_block, Path(request.staging)
     own = staging.with_name(part_directory(staging, f"{server.name}.{server.incarnation}"))
     own.mkdir(exist_ok=True)
+    # Tables, dense block and sequence numbers must be of one moment: a push that is in the tables but not in the
+    # sequence numbers would be applied again after a restart.
     server.wire.shut()
     try:
         files = checkpoint_files.write_tables(own, server.tables, part=server.part, parts=server.parts)

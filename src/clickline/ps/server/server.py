@@ -127,8 +127,10 @@ class ParameterServer:
             if checkpoint is not None and self.rounds is None:
                 sequences = saved.manifest.get("sequences", {}).get(str(self.part), [])
                 self.wire.restore_sequences([(client, lane, number) for client, lane, number in sequences])
+        # All or nothing: an exception above, or a newer load, leaves no half-filled tables to answer from.
         self.tables, self.block = tables, block
         self.embeddings, self.start = model.embeddings, warm
+        # Trainers that wait for a step of the old generation are told that it is over.
         if self.rounds is not None:
             self.rounds.abandon()
         self.rounds = SyncRounds(list(tables.values()), block, generation=generation)

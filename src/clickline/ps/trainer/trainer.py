@@ -153,6 +153,7 @@ class Trainer:
                         self.strategy.abandon()
                         return
             self._report()
+            # With geo a piece may end before its differences are sent; it is finished once the servers have all of it.
             self._unsettled.append(work_messages.FinishedRequest(lease=lease, rows=rows, generation=generation))
             self.strategy.end_piece()
             self._settle()

@@ -98,6 +98,7 @@ def finished(
     state = context.state
     if request.generation != state.record.generation:
         return work_messages.FinishedReply(counted=False)
+    # Before the lease is finished, after which nobody knows whose piece it was.
     piece = state.leases.piece_of(request.lease)
     if piece is not None and "labels" in arrays:
         state.windows.scores.add(piece, arrays)
@@ -127,6 +128,7 @@ def paused(
     state, snapshots, record = context.state, context.state.snapshots, context.state.record
     if request.generation != record.generation:
         return work_messages.PausedReply(generation=record.generation)
+    # Also of a trainer that was taken for dead: its gradients are at the servers, so the rows are trained.
     for lease, rows in request.progress:
         state.leases.table.progress(lease, rows)
     member = state.members.by_client.get(caller.client)
@@ -149,6 +151,7 @@ def paused(
         ),
         REPLY_WITHIN,
     )
+    # If the pause is not over the trainer asks again, and must stay idle in between: a snapshot may be under way.
     if over:
         snapshots.idle.discard(member.client)
     if not state.members.lives(member):
@@ -168,6 +171,8 @@ def report(
     state, record = context.state, context.state.record
     if request.generation != record.generation:
         return work_messages.ReportReply()
+    # For the progress that people see. A trainer may die with batches unreported; what a checkpoint says of rows is
+    # counted by the lease table (LeasedWork.count_rows).
     record.rows += int(arrays["sizes"].sum())
     record.tick = max(record.tick, request.tick)
     if state.lockstep:

@@ -60,6 +60,7 @@ class FailureDetector:
         state = self._state
         with state.changed:
             member = state.members.named(role, rank)
+            # A process that has joined is known by its pid; the end of an earlier one of the name is old news.
             if member is not None and pid in (0, member.pid):
                 self.give_up(member, why, reported=True)
                 state.incarnations.retire(member.client, f"{member.name} {why}")
@@ -94,6 +95,7 @@ class FailureDetector:
         if member.state == MemberState.DEAD:
             return
         member.state, member.ready = MemberState.DEAD, False
+        # It is not idle but gone: a snapshot waits until its leases are returned (`orphaned`), not for itself.
         state.snapshots.idle.discard(member.client)
         if lifecycle.stop_reason is not None or member.leaving:
             return
@@ -181,6 +183,7 @@ class FailureDetector:
         """Clients that have died since this was called last, and cannot come back."""
         state, failures = self._state, self._state.failures
         with state.changed:
+            # A client that was only silent may come back and send what it has; servers must know its numbers then.
             gone = [c for c in failures.departed if state.incarnations.replacement_of(c) is not None]
             failures.departed = [client for client in failures.departed if client not in gone]
             return gone

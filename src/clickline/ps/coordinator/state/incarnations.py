@@ -51,6 +51,7 @@ class Incarnations:
         """Processes may join from here on. Unless a coordinator takes over, those of an earlier run may not."""
         self._opened, self._taking_over = time.monotonic(), taking_over
         if not taking_over:
+            # Numbers go on counting, so that a process of the earlier run, whose number is lower, is recognised.
             for name, record in self._records().items():
                 if record.client:
                     self.retire(record.client, f"{name} was replaced: it is of another run")
@@ -127,6 +128,7 @@ class Incarnations:
         name, given = request.name, request.incarnation
         records = self._records()
         record = records.get(name)
+        # The same process again: its reply was lost, or it was taken for dead, or the coordinator is new.
         if record is not None and record.client == request.client:
             return record.incarnation, False
         if given == 0:

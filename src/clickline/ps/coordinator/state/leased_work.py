@@ -50,6 +50,7 @@ class LeasedWork:
         record.repeated_rows += table.repeated_rows
         record.set_aside += self.set_aside()
         record.next_lease = table.next_lease
+        # From here on these rows are those of an earlier epoch, whatever the next table counts.
         self.count_rows()
         record.rows_before = record.rows
         self.clear()

@@ -196,6 +196,7 @@ class RunState:
         once more.
         """
         with self.changed:
+            # Everybody holds a reference to the record, so it is changed in place at the end, all fields at once.
             old = self.record
             new = RunRecord(step=old.first_step, tick=old.first_step)
             if checkpoint is not None:

@@ -149,6 +149,7 @@ class Geo(TrainerStrategy):
     def _exchange(self, number: int, name: str, touched: Gradient) -> None:
         local, base, keys = self._local[name], self._base[name], touched.keys
         difference = local.read_whole(keys) - base.read_whole(keys)
+        # A row is its weights, then its optimizer state: state that is not a sum is neither sent nor taken.
         if local.optimizer not in _SUMS:
             difference[:, local.dim :] = 0
         arrays = {
