@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from served_way import ServedWay
+from served_strategy import ServedStrategy
 
 from clusters import until
 from processes import small_settings
 
-Serve = Callable[..., ServedWay]
+Serve = Callable[..., ServedStrategy]
 
 
 @pytest.fixture
 def serve(criteo: dict[str, str], tmp_path: Path) -> Iterator[Serve]:
-    made: list[ServedWay] = []
+    made: list[ServedStrategy] = []
 
-    def make(strategy: str, *, wire: str = "fp32", servers: int = 1, **agree: int) -> ServedWay:
+    def make(strategy: str, *, wire: str = "fp32", servers: int = 1, **agree: int) -> ServedStrategy:
         place = tmp_path / str(len(made))
         place.mkdir()
         cluster = {"pservers": servers, "wire": wire, "agree": agree}
         settings: dict[str, Any] = {**small_settings(criteo, tmp_path), "strategy": strategy, "cluster": cluster}
         settings["model"] = {"name": "deepfm", "embedding_dim": 4, "hidden": [64], "dropout": 0.0}
-        made.append(ServedWay(settings, place, servers=servers))
+        made.append(ServedStrategy(settings, place, servers=servers))
         return made[-1]
 
     yield make
@@ -34,13 +34,13 @@ def serve(criteo: dict[str, str], tmp_path: Path) -> Iterator[Serve]:
         each.close()
 
 
-def in_turn(served: ServedWay, *, batches: int, ahead: int = 0) -> None:
+def in_turn(served: ServedStrategy, *, batches: int, ahead: int = 0) -> None:
     """Learn, and let each batch arrive before the next: only rows that were pulled ahead are stale."""
-    for number, _ in enumerate(served.way.steps(served.batches(batches), lease=1)):
+    for number, _ in enumerate(served.strategy.steps(served.batches(batches), lease=1)):
         pulls = min(number + 1 + ahead, batches) * served.tables
         until(lambda pulls=pulls: served.counter("pulls") >= pulls, what=f"{pulls} pulls")
-        served.way.flush()
-    served.way.end_piece()
+        served.strategy.flush()
+    served.strategy.end_piece()
 
 
 @pytest.mark.parametrize("strategy", ["async", "half_async"])
@@ -60,12 +60,12 @@ def test_a_trainer_gets_ahead_of_its_gradients_by_the_send_queue(serve: Serve, s
     assert block is not None
 
     def learn() -> None:
-        taken.extend(served.way.queue for _ in served.way.steps(served.batches(8), lease=1))
+        taken.extend(served.strategy.queue for _ in served.strategy.steps(served.batches(8), lease=1))
 
     trainer = threading.Thread(target=learn, daemon=True)
     with block.lock:  # the server does not take dense gradients, so no batch arrives
         trainer.start()
-        until(lambda: served.way.step > send_queue, what="one batch more than the queue holds")
+        until(lambda: served.strategy.step > send_queue, what="one batch more than the queue holds")
         assert taken == list(range(1, send_queue + 1))
     trainer.join()
     assert len(taken) == 8
@@ -75,9 +75,9 @@ def test_a_trainer_gets_ahead_of_its_gradients_by_the_send_queue(serve: Serve, s
 @pytest.mark.parametrize(("merge", "messages"), [(1, 6), (3, 2), (4, 2)])
 def test_merge_sends_the_gradients_of_several_batches_as_one(serve: Serve, merge: int, messages: int) -> None:
     served = serve("half_async", merge=merge)
-    for _ in served.way.steps(served.batches(6), lease=1):
+    for _ in served.strategy.steps(served.batches(6), lease=1):
         pass
-    served.way.end_piece()
+    served.strategy.end_piece()
     assert served.counter("pushes") == messages * served.tables
 
 
@@ -86,10 +86,10 @@ def test_dense_every_leaves_dense_parameters_where_they_are(serve: Serve, strate
     received = {}
     for every in (1, 3):
         served = serve(strategy, dense_every=every)
-        before = served.lines.pushing.counters()["bytes_received"]
+        before = served.pservers.pushing.counters()["bytes_received"]
         in_turn(served, batches=6)
-        received[every] = served.lines.pushing.counters()["bytes_received"] - before
-    values = served.way.network.flat.values.nbytes
+        received[every] = served.pservers.pushing.counters()["bytes_received"] - before
+    values = served.strategy.replica.flat.values.nbytes
     # Six answers with values against two; the rest of an answer is the same.
     assert received[1] - received[3] == pytest.approx(4 * values, rel=0.02)
 
@@ -109,7 +109,7 @@ def test_geo_steps_is_how_often_copies_are_exchanged(serve: Serve, geo_steps: in
     served = serve("geo", geo_steps=geo_steps)
     block = served.servers[0].block
     assert block is not None
-    for _ in served.way.steps(served.batches(10), lease=1):
+    for _ in served.strategy.steps(served.batches(10), lease=1):
         pass
     assert block.steps == 10 // geo_steps
 
@@ -120,10 +120,10 @@ def test_sixteen_bits_halve_rows_and_dense_parameters_both_ways(serve: Serve, st
     moved: dict[str, tuple[int, int]] = {}
     for name in ("fp32", wire):
         served = serve(strategy, wire=name, servers=2, **({"geo_steps": 1} if strategy == "geo" else {}))
-        for _ in served.way.steps(served.batches(4), lease=1):
+        for _ in served.strategy.steps(served.batches(4), lease=1):
             pass
-        served.way.end_piece()
-        counters = served.lines.counters()
+        served.strategy.end_piece()
+        counters = served.pservers.counters()
         moved[name] = counters["bytes_sent"], counters["bytes_received"]
     sent, received = (moved[wire][way] / moved["fp32"][way] for way in (0, 1))
     assert received < 0.6
@@ -137,13 +137,13 @@ def test_what_is_evaluated_has_all_its_bits(serve: Serve) -> None:
     in_turn(served, batches=3)
     block = served.servers[0].block
     assert block is not None
-    served.way.network.take(served.lines.dense(want="average"))
-    assert served.way.network.flat.values.equal(block.average)
+    served.strategy.replica.take(served.pservers.dense(want="average"))
+    assert served.strategy.replica.flat.values.equal(block.average)
     batch, _ = next(served.batches(1))
-    network = served.way.network
+    replica = served.strategy.replica
     (pulled,) = {
         name: one
-        for name, one in network.sparse.pull(network.sparse.plan(batch), rows=len(batch), training=False).items()
+        for name, one in replica.sparse.pull(replica.sparse.plan(batch), rows=len(batch), training=False).items()
         if name == "embedding"
     }.values()
     table = served.servers[0].tables["embedding"]

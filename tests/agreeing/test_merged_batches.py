@@ -14,9 +14,11 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
-from clickline.ps.trainer.model_replica import Network, Remote
-from clickline.ps.trainer.pserver_client import Lines
-from clickline.ps.trainer.strategies.async_ import Async, HalfAsync
+from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
+from clickline.ps.trainer.pserver_client import PserverClient
+from clickline.ps.trainer.strategies.async_ import Async
+from clickline.ps.trainer.strategies.base import TrainerStrategy
+from clickline.ps.trainer.strategies.half_async import HalfAsync
 
 TOKEN = b"a token of these tests"
 Learned = dict[str, NDArray[np.float32]]
@@ -41,16 +43,19 @@ def started(job: Job, schema: Schema, path: Path) -> Iterator[ParameterServer]:
         yield server
 
 
-def learned(way: type[Async], job: Job, batches: list[Batch], path: Path) -> Learned:
+def learned(strategy: type[TrainerStrategy], job: Job, batches: list[Batch], path: Path) -> Learned:
     """What a server has after a trainer of its own has sent these batches."""
     schema = Schema.of(job.data, job.features)
     with started(job, schema, path) as server:
-        lines = Lines(job=job, addresses=[server.wire.address], token=TOKEN, name="trainer.0", client=1)
-        tables: dict[str, Remote] = {}
-        network = Network(job=job, schema=schema, tables=tables, threads=1)
-        for number, name in enumerate(network.model.embeddings):
-            tables[name] = Remote(lines.pulling, number, wire=job.cluster.wire)
-        with closing(lines), closing(way(job=job, network=network, lines=lines, tables=tables, rank=0)) as trainer:
+        pservers = PserverClient(job=job, addresses=[server.wire.address], token=TOKEN, name="trainer.0", client=1)
+        tables: dict[str, RemoteTable] = {}
+        replica = ModelReplica(job=job, schema=schema, tables=tables, threads=1)
+        for number, name in enumerate(replica.model.embeddings):
+            tables[name] = RemoteTable(pservers.pulling, number, wire=job.cluster.wire)
+        with (
+            closing(pservers),
+            closing(strategy(job=job, replica=replica, pservers=pservers, tables=tables, rank=0)) as trainer,
+        ):
             trainer.begin(generation=1, start=0, warm=False)
             trainer.refresh()
             rows = np.cumsum([len(batch) for batch in batches]).tolist()

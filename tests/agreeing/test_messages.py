@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clickline.errors import PeerError
-from clickline.ps.messages import pack, unpack
+from clickline.ps.protocol.framing import Arrays, pack
+from clickline.ps.protocol.framing import unpack as unpack_as
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], Arrays]:
+    return unpack_as(message, dict)
 
 
 def sent(facts: dict[str, Any], arrays: dict[str, Any] | None = None) -> bytes:

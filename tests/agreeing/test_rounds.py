@@ -11,8 +11,10 @@ import torch
 
 from clickline import _native
 from clickline.config.training import DenseOptimizer
+from clickline.ps.protocol.pserver_messages import SyncRequest
 from clickline.ps.server import sync_rounds
-from clickline.ps.server.sync_rounds import Rounds, share
+from clickline.ps.server.sync_rounds import SyncRounds
+from clickline.ps.sync_share import share
 from clickline.train.flat_parameters import DenseBlock
 from clickline.train.sparse import Gradient
 
@@ -31,13 +33,13 @@ def learned(order: tuple[int, ...]) -> tuple[bytes, bytes]:
     """What table and block are after one step to which trainers come in this order."""
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
     block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
-    step = Rounds([table], block, generation=1)
+    step = SyncRounds([table], block, generation=1)
     step.begin(range(TRAINERS))
     threads = []
     for count, rank in enumerate(order, 1):
         sparse, dense = gradient_of(rank)
-        facts = {"generation": 1, "rank": rank, "step": 0, "weight": 1.0 + rank, "tick": 0}
-        threads.append(threading.Thread(target=step.contribute, args=(facts, share([sparse], dense))))
+        request = SyncRequest(generation=1, rank=rank, step=0, weight=1.0 + rank, tick=0)
+        threads.append(threading.Thread(target=step.contribute, args=(request, share([sparse], dense))))
         threads[-1].start()
         while count < TRAINERS and len(step._shares) < count:
             threads[-1].join(0.001)
@@ -60,12 +62,12 @@ def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
     """So that a trainer whose answer was lost gets it without contributing twice."""
     block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
-    step = Rounds([table], block, generation=1)
+    step = SyncRounds([table], block, generation=1)
     step.begin([0])
     assert not step.has_applied(0, generation=1)
     sparse, dense = gradient_of(0)
-    facts = {"generation": 1, "rank": 0, "step": 0, "weight": 1.0, "tick": 0}
-    assert step.contribute(facts, share([sparse], dense))
+    request = SyncRequest(generation=1, rank=0, step=0, weight=1.0, tick=0)
+    assert step.contribute(request, share([sparse], dense))
     assert step.has_applied(0, generation=1)
     assert not step.has_applied(1, generation=1)
     assert not step.has_applied(0, generation=2)
@@ -77,14 +79,14 @@ def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
 def test_a_dense_step_is_by_the_mean_over_rows_not_over_trainers() -> None:
     """A trainer with a batch of 3 rows counts three times as much as one with a single row."""
     block = DenseBlock(torch.zeros(4), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
-    step = Rounds([], block, generation=1)
+    step = SyncRounds([], block, generation=1)
     step.begin([0, 1])
     shares = {0: (1.0, np.full(4, 8.0, np.float32)), 1: (3.0, np.full(4, 4.0, np.float32))}
 
     def contribute(rank: int) -> None:
         weight, dense = shares[rank]
-        facts = {"generation": 1, "rank": rank, "step": 0, "weight": weight, "tick": 0}
-        assert step.contribute(facts, share([], dense))
+        request = SyncRequest(generation=1, rank=rank, step=0, weight=weight, tick=0)
+        assert step.contribute(request, share([], dense))
 
     threads = [threading.Thread(target=contribute, args=(rank,)) for rank in shares]
     for thread in threads:

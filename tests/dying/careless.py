@@ -9,10 +9,10 @@ import sys
 
 def switch_off(what: str) -> None:
     if what == "pause":  # cuts are taken while trainers go on
-        from clickline.ps.coordinator.state import Affairs
+        from clickline.ps.coordinator.state.run_state import RunState
 
-        Affairs.all_still = lambda self: not self._dead
-        Affairs.pause = lambda self: None
+        RunState.all_idle = lambda self: not self.failures.orphaned
+        RunState.pause = lambda self: None
     elif what == "once":  # a push that is sent again is applied again
         from clickline import _native
 
@@ -23,16 +23,16 @@ def switch_off(what: str) -> None:
 
         _native.WireServer = forgetful
     elif what == "round":  # a server that has gone back dies before it knows who takes part in the next step
-        from clickline.ps.server.server import ParameterServer
+        from dataclasses import replace
 
-        begin = ParameterServer._do_round
+        from clickline.ps.server.operations import OPERATIONS, begin_round
 
-        def die(self, facts, arrays):
-            if self.generation > 1:
+        def die(server, request, arrays):
+            if server.generation > 1:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return begin(self, facts, arrays)
+            return begin_round(server, request, arrays)
 
-        ParameterServer._do_round = die
+        OPERATIONS["round"] = replace(OPERATIONS["round"], execute=die)
     else:
         sys.exit(f"no mechanism {what!r}")
 

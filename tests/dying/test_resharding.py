@@ -9,9 +9,10 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.ps.coordinator.pserver_admin import Orders
-from clickline.ps.coordinator.record import StandingFile
-from clickline.ps.messages import pack
+from clickline.ps.coordinator.pserver_admin import PserverAdmin
+from clickline.ps.coordinator.state.record import RecordFile
+from clickline.ps.protocol.framing import pack
+from clickline.ps.protocol.pserver_messages import DenseRequest
 from clickline.ps.server.server import ParameterServer
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.run_files.run_lock import RunLock
@@ -28,12 +29,12 @@ def job(criteo, tmp_path) -> Job:
 
 @pytest.fixture
 def serve(job, tmp_path):
-    """Some servers, and a way to order them all something."""
+    """Some servers, and a way to send all of them orders."""
     schema = Schema.of(job.data, job.features)
-    opened: list[ParameterServer | Orders] = []
+    opened: list[ParameterServer | PserverAdmin] = []
     lock = RunLock(tmp_path / "run", role="coordinator")
 
-    def make(count: int, checkpoint: Path | None = None) -> tuple[list[ParameterServer], Orders]:
+    def make(count: int, checkpoint: Path | None = None) -> tuple[list[ParameterServer], PserverAdmin]:
         name = f"{len(opened)}"
         servers = [
             ParameterServer(job=job, part=part, parts=count, address=f"unix:{tmp_path}/{name}-{part}", token=TOKEN)
@@ -42,16 +43,16 @@ def serve(job, tmp_path):
         for server in servers:
             server.set_up(schema)
             server.load(None if checkpoint is None else str(checkpoint), generation=1)
-        orders = Orders(
+        admin = PserverAdmin(
             job=job,
             schema=schema,
             addresses=[s.wire.address for s in servers],
             token=TOKEN,
             client=9,
-            file=StandingFile(lock),
+            file=RecordFile(lock),
         )
-        opened.extend([orders, *servers])
-        return servers, orders
+        opened.extend([admin, *servers])
+        return servers, admin
 
     yield make
     for each in opened:
@@ -77,7 +78,7 @@ def learn(servers: list[ParameterServer]) -> None:
             lane.push(number, some, grads, ones, ones * (tick - 1), np.zeros(len(some), np.uint16), tick=tick)
     sizes = [len(server.block.values) for server in servers]
     gradients = np.split(np.linspace(-1, 1, sum(sizes), dtype=np.float32), np.cumsum(sizes)[:-1])
-    lane.call("dense", [pack({}, {"gradient": part}) for part in gradients], once=True)
+    lane.call("dense", [pack(DenseRequest(), {"gradient": part}) for part in gradients], once=True)
     lane.close()
 
 
@@ -104,10 +105,10 @@ def dense(servers: list[ParameterServer]) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("before", COUNTS)
 def test_rows_are_identical_on_any_number_of_servers(serve, tmp_path, before):
-    servers, orders = serve(before)
+    servers, admin = serve(before)
     learn(servers)
-    facts = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
-    saved = orders.save(tmp_path / "checkpoints", facts=facts, buffers={})
+    manifest = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
+    saved = admin.save(tmp_path / "checkpoints", manifest=manifest, buffers={})
     wanted, vector = rows(servers), dense(servers)
     assert all(len(found) > 3000 for found in wanted.values())
     for after in COUNTS:
@@ -119,10 +120,10 @@ def test_rows_are_identical_on_any_number_of_servers(serve, tmp_path, before):
 
 def test_a_server_that_took_all_buckets_is_noticed(serve, tmp_path, monkeypatch):
     """What the above is worth: without the choice by bucket, rows are at every server."""
-    servers, orders = serve(2)
+    servers, admin = serve(2)
     learn(servers)
-    facts = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
-    saved = orders.save(tmp_path / "checkpoints", facts=facts, buffers={})
+    manifest = {"step": 1, "standing": {}, "valid": {}, "job": servers[0].job.model_dump(mode="json"), "schema": {}}
+    saved = admin.save(tmp_path / "checkpoints", manifest=manifest, buffers={})
     chosen = checkpoint_files.load_tables
     monkeypatch.setattr(checkpoint_files, "load_tables", lambda found, tables, **_: chosen(found, tables))
     others, _ = serve(3, saved.path)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from clickline._native import Lane
-from clickline.ps.messages import pack, unpack
+from clickline.ps.protocol.framing import pack, unpack
+from clickline.ps.protocol.pserver_messages import StatsReply, StatsRequest
 from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
 from clickline.train.session import evaluate_checkpoint
 from clusters import Run, settings_for
@@ -88,7 +89,7 @@ def server_of(run: Run, name: str) -> Iterator[Callable[[], int]]:
     token = run.environment_of(name)["CLICKLINE_TOKEN"].encode()
     lane = Lane([address], token=token, job=run.job.name, name="test", client=1, lane=1)
     try:
-        yield lambda: unpack(lane.call("stats", [pack({})])[0])[0]["counters"]["pushes"]
+        yield lambda: unpack(lane.call("stats", [pack(StatsRequest())])[0], StatsReply)[0].counters["pushes"]
     finally:
         lane.close()
 

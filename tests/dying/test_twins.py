@@ -79,6 +79,6 @@ def test_processes_that_were_stopped_replaced_and_woken_change_nothing(run):
     assert result["set_aside"] == []
     assert any("was replaced by process" in fault for fault in result["faults"])
     assert run.status()["restarts"] == 2
-    if run.job.way == "sync":  # all went back together, so what the old ones had done is undone
+    if run.job.resolved_strategy == "sync":  # all went back together, so what the old ones had done is undone
         assert result["repeated_rows"] == 0
         assert set(shows_of(run.checkpoints()[-1]).values()) == {float(ROWS * SLOTS)}

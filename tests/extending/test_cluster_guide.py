@@ -26,7 +26,7 @@ def test_every_job_of_the_page_is_valid(tmp_path: Path, text: str) -> None:
 
 
 def test_the_jobs_mean_what_the_page_says() -> None:
-    assert [Job.model_validate(yaml.safe_load(text)).way for text in JOBS] == ["async", "async", "async"]
+    assert [Job.model_validate(yaml.safe_load(text)).resolved_strategy for text in JOBS] == ["async", "async", "async"]
 
 
 def test_every_variable_of_the_page_exists() -> None:

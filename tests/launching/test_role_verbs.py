@@ -63,7 +63,7 @@ def test_each_gets_the_job_and_its_place(job: Path, role: str, name: str) -> Non
     assert (result.exit_code, result.output) == (0, "")
     ((got, place),) = role_doubles.given
     assert (place.name, place.directory, place.trainers) == (name, Path("/o/a"), 3)
-    assert (got.seed, got.cluster.pservers, got.way) == (9, 2, "async")
+    assert (got.seed, got.cluster.pservers, got.resolved_strategy) == (9, 2, "async")
 
 
 @pytest.mark.usefixtures("doubled")

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desks import TOKEN, until
+from coordinators import TOKEN, until
 
 from clickline._native import Lane
 from clickline.data.schema import Schema
-from clickline.ps.coordinator.pserver_admin import Orders
-from clickline.ps.coordinator.record import StandingFile
-from clickline.ps.messages import pack
+from clickline.ps.coordinator.pserver_admin import PserverAdmin
+from clickline.ps.coordinator.state.record import RecordFile
+from clickline.ps.protocol.framing import pack, unpack
+from clickline.ps.protocol.pserver_messages import LoadReply, LoadRequest
+from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.server.server import ParameterServer
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.run_files.run_lock import RunLock
@@ -32,19 +34,19 @@ def server(small_job: Any, tmp_path: Path) -> Iterator[ParameterServer]:
 def saved(server: ParameterServer, directory: Path) -> str:
     """A checkpoint of what the server has."""
     lock = RunLock(directory.parent, role="coordinator")
-    orders = Orders(
+    admin = PserverAdmin(
         job=server.job,
         schema=server._schema,
         addresses=[server.wire.address],
         token=TOKEN,
         client=1,
-        file=StandingFile(lock),
+        file=RecordFile(lock),
     )
-    facts = {"step": 1, "standing": {}, "job": {}, "schema": {}, "tick": 0}
+    manifest = {"step": 1, "standing": {}, "job": {}, "schema": {}, "tick": 0}
     try:
-        return str(orders.save(directory, facts=facts, buffers={}).path)
+        return str(admin.save(directory, manifest=manifest, buffers={}).path)
     finally:
-        orders.close()
+        admin.close()
         lock.release()
 
 
@@ -87,29 +89,32 @@ def test_a_load_that_a_newer_one_overtakes_is_given_up(
 
 def test_an_order_of_a_coordinator_that_was_replaced_is_not_obeyed(server: ParameterServer) -> None:
     server.load(None, generation=4)
-    server.writer_epoch = lambda: 2  # as the server has heard from the coordinator that it follows
+    server.hear_of_coordinator(2)  # as the server has heard from the coordinator that it follows
     lane = Lane([server.wire.address], token=TOKEN, job=server.job.name, name="coordinator.0", client=1, lane=9)
-    facts = {"checkpoint": None, "generation": 5, "warm": None, "order": "x", "writer_epoch": 1}
+    request = LoadRequest(checkpoint=None, generation=5, warm=None, order="x", writer_epoch=1)
     try:
-        (reply,) = lane.call("load", [pack(facts)])
+        (body,) = lane.call("load", [pack(request)])
     finally:
         lane.close()
-    assert b'"overtaken": 2' in reply
+    reply, _ = unpack(body, LoadReply)
+    assert reply.refusal is not None
+    assert (reply.refusal.code, reply.writer_epoch) == (ErrorCode.COORDINATOR_REPLACED, 2)
     assert server.generation == 4
 
 
 def test_an_order_that_is_sent_again_is_not_done_again(server: ParameterServer) -> None:
     """A coordinator whose connection broke cannot know whether its order was done; what was learned since stays."""
     lane = Lane([server.wire.address], token=TOKEN, job=server.job.name, name="coordinator.0", client=1, lane=9)
-    facts = {"checkpoint": None, "generation": 1, "warm": None, "order": "first"}
+    first = LoadRequest(checkpoint=None, generation=1, warm=None, order="first")
+    second = LoadRequest(checkpoint=None, generation=1, warm=None, order="second")
     keys, ones = np.array([3, 5], np.uint64), np.ones(2, np.float32)
     try:
-        answers = lane.call("load", [pack(facts)])
+        answers = lane.call("load", [pack(first)])
         table = server.tables["embedding"]
         table.push(keys, np.ones((2, 4), np.float32), ones, ones, np.zeros(2, np.uint16), tick=1)
-        assert lane.call("load", [pack(facts)]) == answers
+        assert lane.call("load", [pack(first)]) == answers
         assert sorted(server.tables["embedding"].keys().tolist()) == [3, 5]
-        lane.call("load", [pack({**facts, "order": "second"})])
+        lane.call("load", [pack(second)])
         assert len(server.tables["embedding"]) == 0
     finally:
         lane.close()
@@ -118,9 +123,9 @@ def test_an_order_that_is_sent_again_is_not_done_again(server: ParameterServer) 
 def test_an_order_that_overtakes_the_answer_to_joining_waits_for_the_schema(small_job: Any, tmp_path: Path) -> None:
     server = ParameterServer(job=small_job, part=0, parts=1, address=f"unix:{tmp_path}/server.sock", token=TOKEN)
     lane = Lane([server.wire.address], token=TOKEN, job=small_job.name, name="coordinator.0", client=1, lane=9)
-    facts = {"checkpoint": None, "generation": 2, "warm": None, "order": "x"}
+    request = LoadRequest(checkpoint=None, generation=2, warm=None, order="x")
     answers: list[bytes] = []
-    asking = threading.Thread(target=lambda: answers.extend(lane.call("load", [pack(facts)])))
+    asking = threading.Thread(target=lambda: answers.extend(lane.call("load", [pack(request)])))
     try:
         asking.start()
         until(lambda: server._wanted == 2, what="the order has come")

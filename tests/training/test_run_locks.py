@@ -15,14 +15,14 @@ import pytest
 from clickline import train_job
 from clickline.config import Job
 from clickline.errors import CheckpointError, PeerError, ReplacedError
-from clickline.ps.coordinator.record import Standing, StandingFile
+from clickline.ps.coordinator.state.record import RecordFile, RunRecord
 from clickline.train.run_files.run_lock import FILE, RunLock
 from processes import small_settings, start, write_job
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from clickline.train.run_lock import RunLock
+from clickline.train.run_files.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]), role="train")
 print(lock.epoch, flush=True)
 time.sleep(1000)
@@ -100,15 +100,15 @@ def test_a_training_that_was_stopped_replaced_and_woken_changes_nothing(criteo, 
 def test_an_overtaken_writer_does_not_replace_the_standing(tmp_path):
     """Also if the lock's file is gone: `coordinator.json` itself knows of the later writer."""
     first = RunLock(tmp_path, role="coordinator")
-    file = StandingFile(first)
-    file.save(Standing(step=1))
+    file = RecordFile(first)
+    file.save(RunRecord(step=1))
     (tmp_path / FILE).unlink()
     with RunLock(tmp_path, role="coordinator") as second:
         assert second.epoch == 2
-        StandingFile(second).save(Standing(step=7))
+        RecordFile(second).save(RunRecord(step=7))
     (tmp_path / FILE).unlink()
     with pytest.raises(ReplacedError, match="writer epoch 2"):
-        file.save(Standing(step=2))
+        file.save(RunRecord(step=2))
     assert isinstance(file.failure, ReplacedError)
     assert json.loads((tmp_path / "coordinator.json").read_text())["step"] == 7
     assert not list(tmp_path.glob(".*.new"))
@@ -122,7 +122,7 @@ def test_a_standing_that_is_not_whole_is_named(tmp_path, content):
         RunLock(tmp_path, role="test") as lock,
         pytest.raises(CheckpointError, match=r"coordinator\.json: not readable"),
     ):
-        StandingFile(lock).read()
+        RecordFile(lock).read()
 
 
 def test_who_takes_a_directory_clears_away_what_killed_ones_left(tmp_path):

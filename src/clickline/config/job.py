@@ -50,7 +50,7 @@ class Job(Section):
     """How many processes, and how they work together."""
 
     @property
-    def way(self) -> Strategy:
+    def resolved_strategy(self) -> Strategy:
         """The strategy, with auto decided."""
         if self.strategy != "auto":
             return self.strategy

@@ -26,7 +26,8 @@ from clickline.processes.process_events import ProcessEvent
 from clickline.processes.supervisor import Supervisor
 from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
-from clickline.ps.entrypoints import open_coordinator, write_result
+from clickline.ps.coordinator.opening import open_coordinator
+from clickline.ps.entrypoints import write_result
 from clickline.train import session
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
@@ -69,14 +70,14 @@ def train_job(
         *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
     ]:
         (watcher or LogOnly()).say(notice)
-    way, shown = job.way, None if type(watcher) is LogOnly else watcher
-    if way == "single":
+    strategy, shown = job.resolved_strategy, None if type(watcher) is LogOnly else watcher
+    if strategy == "single":
         with (
             stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
             run_log(directory, rank=0, watcher=shown) as logged,
         ):
             return session.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
-    if way == "collective":
+    if strategy == "collective":
         if in_a_group():
             rank = read_rank().rank
             shown_here = shown if rank == 0 else None
@@ -112,9 +113,10 @@ def _train_on_servers(
                 coordinator=coordinator.address,
             )
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=_said_by(watcher)) as supervisor:
-                coordinator.coming = lambda: _coming(supervisor)
                 try:
-                    outcome = coordinator.run(look=_PollAndReport(supervisor, coordinator))
+                    result = coordinator.run(
+                        poll=_PollAndReport(supervisor, coordinator), expected_trainers=lambda: _coming(supervisor)
+                    )
                 except PeerError:
                     _await_failure(supervisor)
                     raise
@@ -122,7 +124,8 @@ def _train_on_servers(
                 _await_ends(supervisor)
         finally:
             coordinator.close(patience=0)  # no member is left to say goodbye
-        return write_result(coordinator, outcome, lock=lock)
+        write_result(coordinator, result, lock=lock)
+        return result
 
 
 def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
@@ -164,7 +167,7 @@ class _PollAndReport:
         finally:
             for ending in self._supervisor.endings[self._reported :]:
                 role, _, rank = ending.name.rpartition(".")
-                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
+                self._coordinator.failures.process_ended(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
                 self._reported += 1
 
 

@@ -41,7 +41,7 @@ def strategies(*strategies: str) -> Condition:
     """Only under some strategies."""
 
     def condition(facts: RunFacts, _path: Path) -> str | None:
-        way = facts.job.way
+        way = facts.job.resolved_strategy
         return None if way in strategies else f"only {_listed(strategies)} reads it, and this run is {way}"
 
     return condition

@@ -42,7 +42,8 @@ _EPOCHS = when(lambda facts: facts.job.train.epochs > 1, "there is one epoch onl
 _MEASURED = when(lambda facts: bool(facts.job.data.valid or facts.job.data.test), "data.valid and data.test are empty")
 _METRICS = when(lambda facts: facts.job.cluster.metrics, "cluster.metrics is false")
 _TCP = when(
-    lambda facts: facts.job.way == "collective" or facts.job.cluster.transport == "tcp", "cluster.transport is unix"
+    lambda facts: facts.job.resolved_strategy == "collective" or facts.job.cluster.transport == "tcp",
+    "cluster.transport is unix",
 )
 _FITTED = when(
     lambda facts: any(

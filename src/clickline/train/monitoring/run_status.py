@@ -83,7 +83,7 @@ class RunStatus:
         report: StatusReport = {
             "time": time.time(),
             "job": self._job.name,
-            "strategy": self._job.way,
+            "strategy": self._job.resolved_strategy,
             "phase": self._phase if over or run is None else run.phase,
             "why": self._why,
             "epoch": 0,

@@ -166,7 +166,7 @@ def _from_job(job: JsonObject) -> _FromJob:
     if not job:
         return {}
     try:
-        strategy: Any = Job.model_validate(job).way
+        strategy: Any = Job.model_validate(job).resolved_strategy
     except ValueError:
         strategy = job.get("strategy")
     model, train = job.get("model") or {}, job.get("train") or {}

@@ -41,7 +41,7 @@ def train(
 
     flags = _communicator_flags()
     draft = _read(job, [*flags.overrides, *(overrides or [])])
-    if draft.loaded.job.way == "collective":
+    if draft.loaded.job.resolved_strategy == "collective":
         os.environ.update(torch_environment(os.environ))
     # After the environment, which PyTorch may read when imported.
     from clickline.launch.training_run import train_job

@@ -1,4 +1,4 @@
-"""Messages between processes: a few named facts, and arrays that follow them as they lie in memory.
+"""How a message lies in bytes: a JSON head with a typed struct, and arrays that follow it as they lie in memory.
 
     u32 length of the JSON ‖ JSON {"facts": {…}, "arrays": [[name, dtype, shape], …]} ‖ arrays, each aligned to 8 bytes
 
@@ -10,18 +10,20 @@ the message before an array is made of it.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from clickline.errors import PeerError
 
+Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
 _TYPES = ("float32", "float16", "float64", "uint64", "int64", "int32", "uint16", "uint8")
 _HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 _LARGEST_FP16 = 2.0**15
@@ -29,8 +31,15 @@ _LENGTH = struct.Struct("<I")
 _JSON_LIMIT = 64 << 20
 
 
+class _Head(msgspec.Struct):
+    """The JSON of a message. The struct in it is decoded only once its type is known."""
+
+    facts: msgspec.Raw
+    arrays: list[list[Any]]
+
+
 def pack(
-    facts: Mapping[str, Any],
+    message: msgspec.Struct | Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]] | None = None,
     *,
     wire: str = "fp32",
@@ -45,7 +54,7 @@ def pack(
             shapes.append([name, wire, list(array.shape), scale])
         else:
             shapes.append([name, array.dtype.name, list(array.shape)])
-    head = json.dumps({"facts": facts, "arrays": shapes}).encode()
+    head = msgspec.json.encode({"facts": message, "arrays": shapes})
     buffers: list[Any] = [_LENGTH.pack(len(head)) + head + bytes(-(_LENGTH.size + len(head)) % 8)]
     for array in listed.values():
         if array.nbytes:
@@ -76,39 +85,45 @@ def _widened(body: memoryview, wire: str, shape: list[int], scale: float) -> NDA
     return np.asarray((numbers if scale == 1.0 else numbers / scale).numpy()).reshape(shape)
 
 
-def unpack(message: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Facts and arrays of a message."""
+def unpack(message: Any, kind: type[T]) -> tuple[T, Arrays]:
+    """A message as a struct of this kind, and its arrays. Raises PeerError for anything else."""
     body = memoryview(message)
     try:
         (length,) = _LENGTH.unpack_from(body)
         if length > min(_JSON_LIMIT, len(body) - _LENGTH.size):
-            raise ValueError(f"its facts take {length} bytes of {len(body)}")
-        head = json.loads(bytes(body[_LENGTH.size : _LENGTH.size + length]))
-        place = -(-(_LENGTH.size + length) // 8) * 8
-        arrays = {}
-        for name, kind, shape, *more in head["arrays"]:
-            if kind not in _TYPES and kind not in _HALVES:
-                raise ValueError(f"array {name!r} has type {kind!r}")
-            count = 1
-            for size in shape:
-                if not isinstance(size, int) or size < 0:
-                    raise ValueError(f"array {name!r} has shape {shape}")
-                count *= size
-            nbytes = count * (2 if kind in _HALVES else np.dtype(kind).itemsize)
-            if nbytes > len(body) - place:
-                raise ValueError(f"array {name!r} takes {nbytes} bytes, {len(body) - place} are left")
-            part = body[place : place + nbytes]
-            if kind in _HALVES:
-                arrays[name] = _widened(part, kind, shape, _scale(more))
-            else:
-                arrays[name] = np.frombuffer(part, dtype=kind).reshape(shape)
-            place += -(-nbytes // 8) * 8
-        return head["facts"], arrays
-    except (struct.error, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"its head takes {length} bytes of {len(body)}")
+        head = msgspec.json.decode(body[_LENGTH.size : _LENGTH.size + length], type=_Head)
+        content = msgspec.json.decode(head.facts, type=kind)
+        return content, _arrays(head.arrays, body, begin=-(-(_LENGTH.size + length) // 8) * 8)
+    except (struct.error, ValueError, TypeError, RecursionError) as error:
         raise PeerError(f"a message cannot be read: {error}") from error
 
 
-def _scale(more: list[Any]) -> float:
-    if len(more) != 1 or not isinstance(more[0], int | float) or not 0 < more[0] < math.inf:
-        raise ValueError(f"an array in 16 bits has the scale {more!r}")
-    return float(more[0])
+def _arrays(entries: list[list[Any]], body: memoryview, *, begin: int) -> Arrays:
+    """The arrays that lie in the message from byte `begin` on: views, except for those in 16 bits."""
+    arrays: Arrays = {}
+    for name, kind, shape, *scale in entries:
+        if kind not in _TYPES and kind not in _HALVES:
+            raise ValueError(f"array {name!r} has type {kind!r}")
+        # Counted in Python's integers, which do not wrap around, before anything is made of it.
+        count = 1
+        for size in shape:
+            if not isinstance(size, int) or size < 0:
+                raise ValueError(f"array {name!r} has shape {shape}")
+            count *= size
+        nbytes = count * (2 if kind in _HALVES else np.dtype(kind).itemsize)
+        if nbytes > len(body) - begin:
+            raise ValueError(f"array {name!r} takes {nbytes} bytes, {len(body) - begin} are left")
+        part = body[begin : begin + nbytes]
+        if kind in _HALVES:
+            arrays[name] = _widened(part, kind, shape, _scale(scale))
+        else:
+            arrays[name] = np.frombuffer(part, dtype=kind).reshape(shape)
+        begin += -(-nbytes // 8) * 8
+    return arrays
+
+
+def _scale(entry: list[Any]) -> float:
+    if len(entry) != 1 or not isinstance(entry[0], int | float) or not 0 < entry[0] < math.inf:
+        raise ValueError(f"an array in 16 bits has the scale {entry!r}")
+    return float(entry[0])

@@ -1,7 +1,6 @@
-"""What trainers report of their batches, put together: lines of metrics while training, exact figures after
-evaluating.
+"""Metrics over what trainers report: of windows of batches while training, and of all rows after an evaluation.
 
-All predictions come to one place, so AUC and logloss are those of one process that had made them all.
+All predictions come together here, so AUC and logloss are those of one process that had made them all.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clickline.config import Job
 from clickline.config.metric_settings import MetricSettings
+from clickline.ps.protocol.framing import Arrays
 from clickline.train.evaluation.evaluation import flat
 from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.evaluation.metrics import auc, measure
 
-Arrays = dict[str, NDArray[Any]]
 
-
-class Intervals:
+class MetricWindow:
     """Batches since the last line. In lockstep, a line holds exactly the steps between two multiples of `every`."""
 
     def __init__(self, *, every: int, lockstep: bool, metrics: MetricSettings, labels: int = 1) -> None:
@@ -49,7 +48,7 @@ class Intervals:
         """Logits and labels of the reports since the last line."""
         return [report["logits"] for report in self._reports], [report["labels"] for report in self._reports]
 
-    def due(self, *, reached: int, trainers: int) -> int | None:
+    def due(self, *, reached: int) -> int | None:
         """The step of the line that can be written now, if any. `reached`: the last step that all have reported."""
         if self._lockstep:
             steps = [int(report["steps"][0]) for report in self._reports if len(report["steps"])]
@@ -111,7 +110,7 @@ def _split(report: Arrays, upto: int) -> tuple[Arrays, Arrays]:
     return parts
 
 
-class Scores:
+class EvaluationScores:
     """Predictions of an evaluation, by piece: a piece that is predicted twice counts once."""
 
     def __init__(self) -> None:
@@ -131,3 +130,30 @@ class Scores:
             return {"rows": 0}
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return flat(metrics.measure_all(labels, columns))
+
+
+class MetricWindows:
+    """The metrics of a run: the window of training, the scores of an evaluation, and the steps that were reported.
+
+    Not locked: the run's state, which owns it, is.
+    """
+
+    def __init__(self, *, job: Job, labels: int, lockstep: bool) -> None:
+        self._job, self._labels, self._lockstep = job, labels, lockstep
+        self.window = self._empty()
+        self.scores = EvaluationScores()
+        self.reached: dict[int, int] = {}
+        """Lockstep: the last step that each trainer has reported, by client number."""
+
+    def _empty(self) -> MetricWindow:
+        job = self._job
+        return MetricWindow(
+            every=job.train.log_every, lockstep=self._lockstep, metrics=job.metrics, labels=self._labels
+        )
+
+    def rewind(self) -> None:
+        """Drop batches that were reported: their generation is over."""
+        self.window = self._empty()
+
+    def begin_evaluation(self) -> None:
+        self.scores = EvaluationScores()
