@@ -6,11 +6,11 @@ import signal
 import time
 
 import pytest
-from ranks import ends, start_ranks
 
 from clickline.collective.rank import read_rank
 from clickline.errors import PeerError
-from processes import small_settings, write_job
+from support.processes import small_settings, write_job
+from support.training.rank_processes import ends, start_ranks
 
 pytestmark = pytest.mark.heavy
 

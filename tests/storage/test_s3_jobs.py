@@ -21,8 +21,8 @@ from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.maintenance import list_versions, verify
 from clickline.versions.store import open_store
-from object_server import SECRET, VARIABLES, ObjectServer
-from processes import small_settings, start, write_job
+from support.doubles.s3_server import SECRET, VARIABLES, ObjectServer
+from support.processes import small_settings, start, write_job
 
 
 def upload(s3: ObjectServer, bucket: str, key: str, content: bytes) -> None:

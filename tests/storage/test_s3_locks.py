@@ -14,7 +14,7 @@ import pytest
 from clickline.errors import VersionError
 from clickline.versions.object_lock import ObjectLock, holder_record
 from clickline.versions.store import Store, open_store
-from object_server import CuttingProxy
+from support.doubles.s3_server import CuttingProxy
 
 NAME = ".publishing.lock"
 

@@ -18,8 +18,8 @@ from clickline.train.session import train_job
 from clickline.versions import donefile
 from clickline.versions.maintenance import keep, list_versions, verify
 from clickline.versions.store import open_store
-from processes import small_settings
-from webhdfs_server import WebHdfsServer
+from support.doubles.webhdfs_server import WebHdfsServer
+from support.processes import small_settings
 
 
 @pytest.fixture

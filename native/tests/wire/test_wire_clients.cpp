@@ -1,5 +1,5 @@
 // Many clients at once, servers that come and go, calls that are cancelled. What it means for training is tested in
-// tests/wire.
+// tests/native/wire.
 #include <unistd.h>
 
 #include <atomic>
