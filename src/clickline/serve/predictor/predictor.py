@@ -134,6 +134,7 @@ class Predictor:
         name, tag = model or self._default, ""
         if not name:
             raise refuse("unknown_model", f"the request names no model; known: {', '.join(self.names)}")
+        # A split may have the name of a model: with a version, which splits do not have, the model is meant.
         if (split := self._splits.get(name)) is not None and (version is None or name not in self.models):
             if version is not None:
                 raise refuse("unknown_version", f"{name} is a split, whose models have versions of their own")
