@@ -139,7 +139,7 @@ class RequestParser:
             self._check_offer(headers[b"upgrade"])
         options = headers.get(b"connection")
         self._keep_alive = self._modern if options is None else _keeps_alive(options.lower(), self._modern)
-        # httptools has refused lengths that are not numbers, two different lengths, and a length beside chunks.
+        # httptools has refused lengths that are not numbers, two lengths, and a length beside chunks.
         given, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
         length = 0 if given is None else int(given)
         self._has_body = length > 0 or coding is not None
