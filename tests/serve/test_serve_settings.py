@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clickline.errors import JobError
-from clickline.serve.predictor.predictor import Predictor
+from clickline.serve.predictor.configured_predictor import configured_predictor
 from clickline.serve.serve_settings import ServeConfig, read_serve_config, read_suite_config
 
 WHOLE = """
@@ -184,13 +184,13 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_cube_needs_a_token(tmp_path: Path) -> None:
     config = read(tmp_path, f"models: {{ctr: {{store: {tmp_path}, cube: {{servers: [['unix:/none']]}}}}}}")
     with pytest.raises(JobError, match=r"models\.ctr\.cube: a cube needs a token; set CLICKLINE_TOKEN"):
-        Predictor.of(config)
+        configured_predictor(config)
 
 
 def test_a_predictor_is_made_of_it(tmp_path: Path) -> None:
     text = f"models: {{a: {{store: {tmp_path}/a}}, b: {{store: {tmp_path}/b}}}}\n"
     text += "splits: {m: {variants: [{model: a}]}}\nshadows: {a: {model: b}}"
-    with Predictor.of(read(tmp_path, text)) as predictor:
+    with configured_predictor(read(tmp_path, text)) as predictor:
         assert predictor.names == ["m", "a", "b"]
         assert not predictor.ready()
         status = predictor.status()

@@ -190,10 +190,12 @@ class Client(BaseClient):
                 raise budget.exhausted() from None
             except (OSError, LostConnection) as error:
                 connection.socket.close()
+                # The server had closed it while it was idle. That is not a failure and does not count as a try; each
+                # turn uses up one idle connection, so this ends.
                 if idle and not connection.replies.begun:
-                    continue  # the server had closed it while it was idle; that is not a failure
+                    continue
                 raise self._lost(error) from None
-            except BaseException:
+            except BaseException:  # a connection with half a reply on it must not be used again
                 connection.socket.close()
                 raise
             if reply.keep and len(self._idle) < MOST_KEPT:

@@ -265,11 +265,12 @@ class RetryBudget:
         refused = isinstance(error, RequestError)
         if self._tries > self._retries or (isinstance(error, RequestError) and error.status not in _RETRIED):
             raise error
+        # The server knows best when to come back; a lost connection is retried at once, the first time.
         pause = error.retry_after if isinstance(error, RequestError) else None
         if pause is None:
             longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._tries - 1))
             # Jitter: clients that were refused at the same time must not retry at the same time.
             pause = longest * random.uniform(0.5, 1.0) if refused or self._tries > 1 else 0.0
-        if time.monotonic() + pause >= self._end:
+        if time.monotonic() + pause >= self._end:  # no time would be left for the retry
             raise error
         return pause

@@ -62,9 +62,9 @@ _LOOK_EVERY = 0.02
 
 def make_predictor(config: ServeConfig, token: bytes | None, counts: Counters) -> Predictor:
     """The real one."""
-    from clickline.serve.predictor.predictor import Predictor
+    from clickline.serve.predictor.configured_predictor import configured_predictor
 
-    return Predictor.of(config, token=token or b"", counts=counts, on_loop=True)
+    return configured_predictor(config, token=token or b"", counts=counts, on_loop=True)
 
 
 def own_token() -> bytes | None:

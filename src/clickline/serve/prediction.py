@@ -1,7 +1,7 @@
 """What the protocols and the HTTP server know of a predictor: its inputs, its results, and the calls they make.
 
-Neither of them imports a model, a version or a batcher: `Predictions` is the whole interface between the two halves of
-the server, and a test can implement it in a few lines.
+Neither of them imports a model, a version or a batcher: `PredictionService` is the whole interface between the two
+halves of the server, and a test can implement it in a few lines.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class VersionChoice(Protocol):
     def series(self) -> RequestSeries: ...
 
 
-class Predictions(Protocol):
+class PredictionService(Protocol):
     """A predictor. In `cached`, `submit` and `ask`, `chosen` is what `choose` has returned."""
 
     @property

@@ -201,12 +201,14 @@ class Worker:
     async def _end(self, table: ConnectionTable, acceptor: Acceptor, grpc: GrpcServer | None) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        table.draining = True
+        table.draining = True  # responses say `Connection: close` from now on, and health that it is about to end
         acceptor.close()
         self._listener.close()
+        # gRPC drains its own calls meanwhile, in a thread, since its stop blocks.
         stopping = None if grpc is None else loop.run_in_executor(None, grpc.stop, self._grace)
         while acceptor.open and loop.time() < begun + self._grace and not self._hurry:
             await asyncio.sleep(_POLL_EVERY)
+            # A client may have sent a request on an idle connection before it could know; give that time to arrive.
             if loop.time() > begun + _SETTLE:
                 for connection in list(table.connections):
                     connection.close_if_idle()
@@ -216,6 +218,7 @@ class Worker:
                 connection.abort()
         left = max(0.0, begun + self._grace - loop.time())
         if not self._hurry:
+            # In a thread: the loop may be what computes the batches that are waited for.
             await loop.run_in_executor(None, self._predictor.drain, left)
             if stopping is not None:
                 with suppress(TimeoutError):

@@ -14,6 +14,7 @@ import pytest
 from clickline.data.schema import Schema
 from clickline.launch.local_cube import LocalCube
 from clickline.net.request_errors import RequestError
+from clickline.serve.predictor.configured_predictor import configured_predictor
 from clickline.serve.predictor.model_version import ModelVersion
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import ServedModel
@@ -208,7 +209,7 @@ def test_a_cube_of_processes_from_store_to_answer_and_back(known: Known, tmp_pat
         config = ServeConfig.model_validate(
             {"models": {"ctr": {"store": known.store.url, "cube": source, "interval": 0.05}}}
         )
-        with Predictor.of(config, token=cube.token.encode()) as predictor:
+        with configured_predictor(config, token=cube.token.encode()) as predictor:
             eventually(predictor.ready)
             assert_close(ask(predictor, known.rows).probability, known.expected[3])
             known.switch(2)

@@ -8,7 +8,7 @@ import sys
 
 def test_serving_does_not_import_torch() -> None:
     program = (
-        "import sys, clickline.serve.predictor.predictor\n"
+        "import sys, clickline.launch.predictor_processes, clickline.serve.predictor.configured_predictor\n"
         "print(*[name for name in ('torch', 'clickline.train', 'clickline.models', 'clickline.ps')"
         " if name in sys.modules])"
     )

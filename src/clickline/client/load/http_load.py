@@ -171,9 +171,9 @@ class HttpLoad:
         reported = began
         while True:
             now = time.perf_counter()
-            if due is None:
+            if due is None:  # closed loop: a connection sends its next request when it has its reply
                 over = now >= end or self._all_issued()
-            else:
+            else:  # open loop: requests fall due by the clock, however many are not answered yet
                 while following <= now and following < end and not self._all_issued():
                     self._waiting.append(following)
                     following = next(due)
@@ -181,6 +181,7 @@ class HttpLoad:
             if not over or self._waiting:
                 self._reopen(now)
             self._send_due(over, closed=due is None)
+            # At the end, replies are still awaited, but not a server that does not even accept connections.
             if over and not self._busy and (not self._waiting or self._down_until > now):
                 break
             if now - reported >= _REPORT_EVERY:
@@ -190,6 +191,7 @@ class HttpLoad:
                     on_progress(self.result.done, load.share(self.result.done, now - began))
                 if now > end + load.timeout:
                     break
+            # In an open loop until the next request is due: its time must not depend on when replies come.
             self._wait(now, following if due is not None and not over else now + _REPORT_EVERY)
         self.result.seconds = time.perf_counter() - began
         self.result.errors["never_sent"] += len(self._waiting)

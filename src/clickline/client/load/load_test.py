@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -29,6 +29,29 @@ _BODIES = 64
 _LENGTH = b"inference-header-content-length"
 
 
+class LoadFigures(TypedDict):
+    """The figures of one measurement, as `clickline bench serve --json` prints them."""
+
+    protocol: str
+    loop: str
+    """closed or open."""
+    rate: float | None
+    connections: int
+    rows: int
+    """Rows of one request."""
+    requests: int
+    failed: int
+    errors: dict[str, int]
+    """By reason."""
+    versions: dict[str, int]
+    """Replies by version."""
+    seconds: float
+    qps: float
+    rows_per_second: float
+    microseconds: dict[str, float | None]
+    """Latencies: avg, percentiles, max."""
+
+
 def measure(
     address: ServerAddress,
     rows: Sequence[Row],
@@ -39,7 +62,7 @@ def measure(
     model: str,
     token: str | None = None,
     on_progress: OnProgress | None = None,
-) -> tuple[dict[str, Any], LoadResult]:
+) -> tuple[LoadFigures, LoadResult]:
     """The figures, and the time of each request. Requests have `per_request` rows, drawn from `rows` with the load's
     seed."""
     parts = _parts(rows, per_request, load.seed)
@@ -82,7 +105,7 @@ def _read_infer(reply: Reply) -> Prediction:
     return read_infer(reply.body, None if head is None else int(head))
 
 
-def _figures(result: LoadResult, load: LoadPlan, protocol: str, per_request: int) -> dict[str, Any]:
+def _figures(result: LoadResult, load: LoadPlan, protocol: str, per_request: int) -> LoadFigures:
     answered, rounded = len(result.taken), partial(round, ndigits=1)
     return {
         "protocol": protocol,

@@ -29,7 +29,7 @@ from clickline.serve.http.routes import Route, RouteMatch, Router, all_routes
 from clickline.serve.metrics import metrics_page
 from clickline.serve.metrics.metric_sink import MetricSink
 from clickline.serve.openapi import openapi, openapi_page
-from clickline.serve.prediction import Outcome, Predictions
+from clickline.serve.prediction import Outcome, PredictionService
 from clickline.serve.protocols.open_inference import model_metadata, server_metadata
 from clickline.serve.protocols.prediction_protocol import PredictionProtocol
 
@@ -47,7 +47,7 @@ class RequestHandler:
 
     def __init__(
         self,
-        predictor: Predictions,
+        predictor: PredictionService,
         *,
         protocols: Sequence[PredictionProtocol],
         table: ConnectionTable,

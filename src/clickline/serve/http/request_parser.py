@@ -139,9 +139,11 @@ class RequestParser:
             self._check_offer(headers[b"upgrade"])
         options = headers.get(b"connection")
         self._keep_alive = self._modern if options is None else _keeps_alive(options.lower(), self._modern)
+        # httptools has refused lengths that are not numbers, two lengths, and a length beside chunks.
         given, coding = headers.get(b"content-length"), headers.get(b"transfer-encoding")
         length = 0 if given is None else int(given)
         self._has_body = length > 0 or coding is not None
+        # The connection's own check comes first: a client without the token learns nothing about limits.
         try:
             self._events.head(method, self._url, headers, has_body=self._has_body)
             if coding is not None and (coding.lower() != b"chunked" or not self._modern):

@@ -165,14 +165,16 @@ class Counters:
         with self._lock:
             if sum(known == name for known, _ in self._offsets) >= MOST_LABELS:
                 label = OTHERS
+            # Another thread may have been faster, or OTHERS has its entry already.
             if (name, label) in self._offsets:
                 return self._offsets[name, label]
             key = f"{name}\x1f{label}\x1f{kind}".encode()
             if self._entries >= _ENTRIES or self._free + metric.length > _NUMBERS or len(key) > _KEY:
-                return 0
+                return 0  # the overflow numbers
             first, self._free = self._free, self._free + metric.length
             _ENTRY.pack_into(self._file, _INDEX + self._entries * _ENTRY.size, first, key)
             self._entries += 1
+            # Last, so that a reader in another process never sees half an entry.
             _COUNT.pack_into(self._file, 8, self._entries)
             self._offsets[name, label] = first
             return first

@@ -88,6 +88,8 @@ class Batcher:
         with self._lock:
             if self._draining:
                 raise refuse("draining", "this server is about to stop; ask another one", 1.0)
+            # Refused here, before it costs anything: under overload, those that wait are answered in time and the rest
+            # learn at once when to come back.
             if self._waiting >= self._limits.queue:
                 wait = max(0.05, self._waiting * self._pace)
                 raise refuse("overloaded", f"{self._waiting} requests are waiting, which is the limit", wait)
@@ -194,6 +196,7 @@ class Batcher:
     def _run(self, group: list[QueuedRequest]) -> None:
         self._took(group)
         start = perf_counter()
+        # A client whose time is over has gone: to compute for it would make the others wait.
         in_time = []
         for request in group:
             self._counts.observe("clickline_seconds", start - request.arrived, request.series.queue)

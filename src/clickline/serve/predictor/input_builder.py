@@ -114,6 +114,8 @@ class InputBuilder:
                     keys += len(wanted)
                     missing += without_row
                 continue
+            # The plan finds the distinct keys, so that each row is read once, and knows to which rows of the batch, and
+            # into which pool, each of them goes.
             plan = _native.Plan(
                 batch.keys,
                 batch.offsets,

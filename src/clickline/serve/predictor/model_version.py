@@ -201,6 +201,7 @@ class ModelVersion:
 
         Raises VersionError if it is too large. Afterwards the network is warm, and so are the rows of the sample.
         """
+        # Zeros in place of rows that cannot be read would make a good version look bad, or hide a bad one.
         source = self._source.strictly()
         seen = self._probabilities(sample.batch, source)
         if seen.shape != sample.probability.shape:
@@ -209,11 +210,12 @@ class ModelVersion:
             )
         difference = np.abs(seen.astype(np.float64) - sample.probability)
         worst = float(difference.max()) if np.isfinite(difference).all() else float("inf")
+        # Rows of fewer bits differ by what the publisher has measured and accepted, and no more.
         published = self.manifest.parity.get("max_difference", 0.0)
         allowed = TOLERANCE
         if self.manifest.dtype != "fp32" and isinstance(published, int | float):
             allowed += float(published)
-        if not worst <= allowed:
+        if not worst <= allowed:  # so that a NaN in the manifest allows nothing
             raise VersionError(
                 f"version {self.version}: predictions of its golden sample differ by up to {worst:.3g} from the "
                 f"trainer's; {allowed:.3g} is allowed"

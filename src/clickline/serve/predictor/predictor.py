@@ -18,8 +18,6 @@ from types import TracebackType
 from typing import Self
 
 from clickline.config.loading.suggestions import suggestion
-from clickline.cube.cube_client import Cube
-from clickline.errors import JobError
 from clickline.net.predictor_documents import PredictorStatus
 from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.metrics.counters import series
@@ -27,14 +25,12 @@ from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.metrics.request_series import RequestSeries, series_of
 from clickline.serve.prediction import CacheKey, OnResult, Outcome, PredictionInput, PredictionResult, ReadAgain
 from clickline.serve.predictor.batcher import Batcher
-from clickline.serve.predictor.model_version import CacheSizes, ModelVersion
+from clickline.serve.predictor.model_version import ModelVersion
 from clickline.serve.predictor.queued_request import QueuedRequest
 from clickline.serve.predictor.served_model import ServedModel
 from clickline.serve.predictor.shadow_comparison import ShadowComparison
 from clickline.serve.predictor.traffic_split import Shadow, Split
-from clickline.serve.serve_settings import CubeSource, ServeConfig, ServeLimits
-from clickline.versions.store import open_store
-from clickline.versions.version_cache import VersionCache
+from clickline.serve.serve_settings import ServeLimits
 
 _GRACE = 10.0
 """Seconds beyond its timeout that `ask` waits for a request that is being computed."""
@@ -84,39 +80,6 @@ class Predictor:
         for served in self.models.values():
             served.start()
 
-    @classmethod
-    def of(
-        cls, config: ServeConfig, *, token: bytes = b"", counts: MetricSink | None = None, on_loop: bool = False
-    ) -> Self:
-        """Create a predictor from its configuration. `token`: for cubes. `on_loop`: the caller will `attach` an event
-        loop, which may then compute."""
-        models = {}
-        for name, source in config.models.items():
-            cube = None if source.cube is None else _connect(source.cube, token, name)
-            store = open_store(source.store)
-            models[name] = ServedModel(
-                name,
-                store,
-                cache=VersionCache.of(store),
-                cube=cube,
-                failure="error" if source.cube is None else source.cube.failure,
-                interval=source.interval,
-                keep=source.keep,
-                caches=CacheSizes(0 if source.cube is None else source.cube.row_cache, source.request_cache),
-                threads=config.network_threads,
-                counts=counts,
-            )
-        return cls(
-            models,
-            splits={name: Split.of(name, rule) for name, rule in config.splits.items()},
-            shadows={name: Shadow(rule.model, rule.share) for name, rule in config.shadows.items()},
-            default=config.default_model,
-            limits=config.limits,
-            # A loop that waited for more requests to come would not read them meanwhile.
-            threads=config.threads or (0 if on_loop and not config.limits.delay else 1),
-            counts=counts,
-        )
-
     def attach(self, wake: Callable[[Callable[[], None]], None]) -> None:
         """Without threads of its own, batches are computed by an event loop: `wake`, called by any thread, has the loop
         call what it is given."""
@@ -134,6 +97,7 @@ class Predictor:
         name, tag = model or self._default, ""
         if not name:
             raise refuse("unknown_model", f"the request names no model; known: {', '.join(self.names)}")
+        # A split may have the name of a model: with a version, which splits do not have, the model is meant.
         if (split := self._splits.get(name)) is not None and (version is None or name not in self.models):
             if version is not None:
                 raise refuse("unknown_version", f"{name} is a split, whose models have versions of their own")
@@ -294,16 +258,3 @@ class Predictor:
             batcher.submit(QueuedRequest(version, question, comparison.done, shadow, own, now, deadline, False, again))
         except RequestError as error:
             comparison.done(error)
-
-
-def _connect(source: CubeSource, token: bytes, name: str) -> Cube:
-    if not token:
-        raise JobError(f"models.{name}.cube: a cube needs a token; set CLICKLINE_TOKEN in the environment")
-    return Cube.connect(
-        source.servers,
-        token=token,
-        name=source.name,
-        timeout=source.timeout,
-        hedge=source.hedge,
-        retries=source.retries,
-    )

@@ -35,7 +35,7 @@ from clickline.serve.protocols.grpc_tensors import metadata_of, response_of, ten
 from clickline.serve.protocols.open_inference import model_metadata, server_metadata
 
 if TYPE_CHECKING:
-    from clickline.serve.prediction import Predictions, RequestReader, VersionChoice
+    from clickline.serve.prediction import PredictionService, RequestReader, VersionChoice
     from clickline.serve.serve_settings import ServeLimits
 
 SERVICE = "inference.GRPCInferenceService"
@@ -72,7 +72,7 @@ class GrpcServer:
 
 
 def start_grpc(
-    predictor: Predictions,
+    predictor: PredictionService,
     address: str,
     *,
     token: bytes | None = None,
@@ -122,7 +122,7 @@ class _ChosenError(Exception):
 class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(
         self,
-        predictor: Predictions,
+        predictor: PredictionService,
         token: bytes | None,
         limits: ServeLimits,
         counts: MetricSink,
@@ -157,6 +157,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         call."""
         if self._token is None:
             return self._handlers.get(details.method)
+        # A handler must be chosen before the message comes: see the module's docstring.
         shown = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
         if shows_token(shown.encode() if isinstance(shown, str) else shown, self._token):
             return self._handlers.get(details.method)
@@ -178,6 +179,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         def run(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             if not has_message:
                 return self._run(call, None, context)
+            # Waiting for a message takes a thread for as long as the client likes, so only few calls may do so.
             if not self._unauthenticated.acquire(blocking=False):
                 self._refuse(refuse("overloaded", "too many calls without the token are under way", 1.0), context)
             try:

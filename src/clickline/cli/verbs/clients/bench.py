@@ -25,6 +25,7 @@ from clickline.cli.shared.client_options import (
 from clickline.cli.shared.output import AsJson, errors, print_json, results, say
 
 if TYPE_CHECKING:
+    from clickline.client.load.load_test import LoadFigures
     from clickline.net.predictor_documents import ModelMetadata
 
 app = typer.Typer(help="Measure what runs: how fast, how many, how many fail.", no_args_is_help=True)
@@ -138,7 +139,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
         yield lambda done, share: bar.update(task, completed=share, description=f"{done:,} requests")
 
 
-def _show(figures: dict[str, Any], taken: list[float]) -> None:
+def _show(figures: LoadFigures, taken: list[float]) -> None:
     from clickline.client.load.percentiles import picture
 
     how = f"{figures['connections']} connections, {figures['rows']} rows each, {figures['protocol']}"
