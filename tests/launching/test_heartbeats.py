@@ -21,7 +21,7 @@ from clickline.processes.supervisor import Spec, Supervisor
 BEATS = """
 import sys, time
 from pathlib import Path
-from clickline.heartbeat import Heartbeat
+from clickline.processes.heartbeat import Heartbeat
 heartbeat = Heartbeat.inherited()
 print("up", flush=True)
 while len(sys.argv) > 2 and not Path(sys.argv[2]).exists():
