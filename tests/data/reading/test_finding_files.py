@@ -155,7 +155,7 @@ def test_missing_extra_says_what_to_install(
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.delitem(_registry, url.partition(":")[0], raising=False)  # made by other tests
     monkeypatch.setitem(sys.modules, package, None)  # importing it fails, be it installed or not
-    with pytest.raises(DataError, match=rf"reading '{url}' needs .*pip install 'clickline\[{extra}\]'"):
+    with pytest.raises(DataError, match=rf"^{url}: needs .*pip install 'clickline\[{extra}\]'"):
         find([url], options={})
 
 

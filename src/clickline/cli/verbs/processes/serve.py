@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -94,19 +94,14 @@ def _settings(
     from clickline.serve.serve_settings import ServeConfig, read_serve_config
 
     if (store is None) == (config is None):
-        raise JobError("Say what to serve: either a store, such as versions/demo, or --config with a file.")
+        raise JobError("name what to serve: either a store, such as versions/demo, or --config with a file")
     if config is not None and cube is not None:
-        raise JobError(f"--cube belongs to a store; in {config} it is the key models.NAME.cube.")
-    changes: dict[str, Any] = {}
-    if listen is not None:
-        changes["listen"] = listen
-    if workers is not None:
-        changes["workers"] = workers
-    if stall_after is not None:
-        changes["stall_after"] = stall_after
+        raise JobError(f"--cube belongs to a store; in {config} it is the key models.NAME.cube")
+    options = {"listen": listen, "workers": workers, "stall_after": stall_after}
+    changes = {key: value for key, value in options.items() if value is not None}
     if config is not None:
         return read_serve_config(config).model_copy(update=changes)
-    model: dict[str, Any] = {"store": store}
+    model: dict[str, object] = {"store": store}
     if cube is not None:
         model["cube"] = {"servers": _servers(cube), "name": cube_name}
     return checked_settings({"models": {name: model}, **changes}, ServeConfig, source="clickline serve")

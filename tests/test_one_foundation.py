@@ -1,0 +1,30 @@
+"""What every layer needs is written once: locks, token checks, file systems by URL, listening sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clickline
+
+SOURCE = Path(clickline.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("words", "homes"),
+    [
+        ("import fcntl", ["files/locks.py"]),
+        ("compare_digest(", ["net/tokens.py"]),
+        (".is_loopback", ["net/addresses.py"]),
+        ("url_to_fs(", ["compat/", "files/storage.py"]),  # compat: FTP, with options of its own
+        ("getaddrinfo(", ["collective/", "net/listening_sockets.py"]),  # collective: for PyTorch's store
+        ("not an address to listen on", ["net/addresses.py"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_there_is_one_of_it(words: str, homes: list[str]) -> None:
+    files = [path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if words in path.read_text()]
+    assert files, f"{words!r} is nowhere; is this test out of date?"
+    strangers = [file for file in files if not file.startswith(tuple(homes))]
+    assert not strangers, f"use what {', '.join(homes)} has instead of {words!r}"
