@@ -15,6 +15,7 @@ from typing import Any
 
 from clickline.net.request_errors import RequestError
 from clickline.serve.prediction import PredictionResult
+from clickline.serve.predictor.configured_predictor import configured_predictor
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.protocols import json_rows
 from clickline.serve.serve_settings import ServeConfig
@@ -56,7 +57,7 @@ class AsgiPredictor:
         if predictor is None:
             store = os.environ["CLICKLINE_BENCH_STORE"]
             config = ServeConfig.model_validate({"models": {"ctr": {"store": store}}})
-            predictor = self._predictor = Predictor.of(config, on_loop=True)
+            predictor = self._predictor = configured_predictor(config, on_loop=True)
             # Only this loop submits, so that the pipe of call_soon_threadsafe is not needed.
             predictor.attach(partial(_soon, loop))
             while not predictor.ready():
