@@ -10,8 +10,8 @@ import pytest
 
 import clickline
 from clickline.data.synthetic import write_criteo
-from clickline.launch import stack_events as events
-from clickline.launch.stack_events import StackEvent, Stage
+from clickline.launch.stack import stack_events as events
+from clickline.launch.stack.stack_events import StackEvent, Stage
 from clickline.processes.process_identity import alive
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from clickline.errors import ModelError as ModelError
     from clickline.errors import PeerError as PeerError
     from clickline.errors import VersionError as VersionError
-    from clickline.launch.local_stack import LocalStack as LocalStack
-    from clickline.launch.local_stack import up as up
+    from clickline.launch.stack.local_stack import LocalStack as LocalStack
+    from clickline.launch.stack.local_stack import up as up
     from clickline.launch.training_run import train_job as train_job
     from clickline.models.base import Model as Model
     from clickline.net.request_errors import RequestError as RequestError
@@ -41,8 +41,8 @@ _EXPORTS = {
     "Reader": "clickline.data.sources.custom_reader",
     "RowError": "clickline.data.sources.custom_reader",
     "train_job": "clickline.launch.training_run",
-    "up": "clickline.launch.local_stack",
-    "LocalStack": "clickline.launch.local_stack",
+    "up": "clickline.launch.stack.local_stack",
+    "LocalStack": "clickline.launch.stack.local_stack",
     "Client": "clickline.client.client",
     "AsyncClient": "clickline.client.async_client",
     "Prediction": "clickline.client.payloads",

@@ -17,8 +17,8 @@ from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.async_ import Async
-from clickline.ps.trainer.strategies.base import TrainerStrategy
 from clickline.ps.trainer.strategies.half_async import HalfAsync
+from clickline.ps.trainer.strategies.trainer_strategy import TrainerStrategy
 
 TOKEN = b"a token of these tests"
 Learned = dict[str, NDArray[np.float32]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clickline.errors import PeerError
-from clickline.ps.coordinator.handlers import dispatch
+from clickline.ps.coordinator.handlers import request_dispatcher
 from clickline.ps.protocol import member_messages, protocol_page, pserver_messages, work_messages
 from clickline.ps.protocol.framing import pack, unpack
 from clickline.ps.protocol.refusals import RemoteErrorType, remote_error_type
@@ -23,7 +23,7 @@ def test_the_reference_is_current() -> None:
 
 def test_every_request_has_one_entry_in_the_table_of_its_receiver() -> None:
     for requests, table in (
-        (member_messages.REQUESTS + work_messages.REQUESTS, dispatch.OPERATIONS),
+        (member_messages.REQUESTS + work_messages.REQUESTS, request_dispatcher.OPERATIONS),
         (pserver_messages.REQUESTS, operations.OPERATIONS),
     ):
         assert {request.operation: request for request in requests} == {

@@ -20,7 +20,7 @@ from clickline.client.http_requests import (
     read_json,
 )
 from clickline.client.payloads import Prediction, Row, read_infer, read_json_rows
-from clickline.net.predictor_documents import ModelMetadata, ServerStatus
+from clickline.net.predictor_documents import ModelMetadata, PredictionServerStatus
 from clickline.net.request_errors import RequestError
 
 
@@ -89,9 +89,9 @@ class AsyncClient(BaseClient):
         metadata: ModelMetadata = read_json(await self._get(model_path(model)))
         return metadata
 
-    async def status(self) -> ServerStatus:
+    async def status(self) -> PredictionServerStatus:
         """As Client.status."""
-        status: ServerStatus = read_json(await self._get("/status"))
+        status: PredictionServerStatus = read_json(await self._get("/status"))
         return status
 
     async def _get(self, path: str) -> Reply:

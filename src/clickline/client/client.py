@@ -35,7 +35,7 @@ from clickline.client.http_requests import (
 )
 from clickline.client.payloads import Prediction, Row, infer_body, json_rows_body, read_infer, read_json_rows, rows_of
 from clickline.errors import PeerError
-from clickline.net.predictor_documents import ModelMetadata, ServerStatus
+from clickline.net.predictor_documents import ModelMetadata, PredictionServerStatus
 from clickline.net.request_errors import RequestError
 
 MOST_KEPT = 64
@@ -154,9 +154,9 @@ class Client(BaseClient):
         metadata: ModelMetadata = read_json(self._get(model_path(model)))
         return metadata
 
-    def status(self) -> ServerStatus:
+    def status(self) -> PredictionServerStatus:
         """The status of the server: models, versions, splits."""
-        status: ServerStatus = read_json(self._get("/status"))
+        status: PredictionServerStatus = read_json(self._get("/status"))
         return status
 
     def post(self, path: str, body: bytes) -> Any:

@@ -19,7 +19,7 @@ import msgspec
 
 from clickline import __version__
 from clickline.errors import PeerError
-from clickline.net.predictor_documents import ServerStatus
+from clickline.net.predictor_documents import PredictionServerStatus
 from clickline.net.request_errors import RequestError
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -114,12 +114,12 @@ def infer_path(model: str, version: int | None = None) -> str:
     return f"{model_path(model)}{pinned}/infer"
 
 
-def model_names(status: ServerStatus) -> list[str]:
+def model_names(status: PredictionServerStatus) -> list[str]:
     """Models that a server's status lists."""
     return list(status.get("models", ()))
 
 
-def default_model(status: ServerStatus) -> str:
+def default_model(status: PredictionServerStatus) -> str:
     """The model of requests that name none. Raises PeerError if there is no default."""
     names = model_names(status)
     default = status.get("default") or (names[0] if len(names) == 1 else None)

@@ -21,7 +21,7 @@ from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from clickline.train.checkpoints.resume import refuse_position
 from clickline.train.loop.run_checkpoints import RunCheckpoints
-from clickline.train.loop.run_state import RunState
+from clickline.train.loop.training_state import TrainingState
 from clickline.train.monitoring.piece_progress import PieceProgress
 from clickline.train.sparse_tables import owned_buckets
 
@@ -60,7 +60,7 @@ class RankCheckpoints(RunCheckpoints):
     def check_resumable(self, checkpoint: Checkpoint) -> None:
         refuse_position(checkpoint, way="ranks")
 
-    def _write(self, state: RunState) -> Checkpoint:
+    def _write(self, state: TrainingState) -> Checkpoint:
         step, exchange = self.learner.step, self._exchange
         staging = checkpoint_files.begin(self.directory, step=step) if self._group.first else Path()
         try:

@@ -23,7 +23,7 @@ from clickline.train.evaluation.evaluation import EVALUATION_BATCH, Predictions,
 from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.loop.data_pass import AnyPass, PiecePass
 from clickline.train.loop.piece_share import PieceShare
-from clickline.train.loop.run_state import RunState
+from clickline.train.loop.training_state import TrainingState
 from clickline.train.monitoring.journal import Interval
 from clickline.train.monitoring.member_status import MemberStatus, own_process
 
@@ -48,11 +48,11 @@ class RankProcess:
         self._metrics = MetricSet.of(job.metrics)
         self._others: list[MemberStatus] = []
 
-    def exchange_members(self, state: RunState) -> None:
+    def exchange_members(self, state: TrainingState) -> None:
         """Send this rank's status to rank 0, which lists all of them."""
         self._others = self._exchange.collect_json(self._own_member(state))[1:]
 
-    def open_pass(self, state: RunState) -> AnyPass:
+    def open_pass(self, state: TrainingState) -> AnyPass:
         fresh = state.pieces is None
         data = PiecePass(job=self._job, schema=self._schema, state=state, ranks=self._exchange)
         idle = shortage(data.pieces, trainers=self._group.size)
@@ -86,7 +86,7 @@ class RankProcess:
         )
         return figures
 
-    def whole_interval(self, state: RunState) -> Interval | None:
+    def whole_interval(self, state: TrainingState) -> Interval | None:
         whole = collected(state.interval, self._exchange)
         self.exchange_members(state)
         return whole
@@ -94,11 +94,11 @@ class RankProcess:
     def stop_requested(self) -> bool:
         return self._learner.interrupted
 
-    def members(self, state: RunState) -> list[MemberStatus]:
+    def members(self, state: TrainingState) -> list[MemberStatus]:
         """This rank, and the others as they were at the last line of metrics."""
         return [self._own_member(state), *self._others]
 
-    def _own_member(self, state: RunState) -> MemberStatus:
+    def _own_member(self, state: TrainingState) -> MemberStatus:
         member = own_process(self._group.rank)
         member["rows"], member["steps"] = state.own_rows, self._learner.step
         member["tables"] = {name: len(table) for name, table in self._learner.sparse.tables.items()}

@@ -91,7 +91,7 @@ class WorkerStatus(TypedDict):
     draining: bool
 
 
-class ServerStatus(PredictorStatus):
+class PredictionServerStatus(PredictorStatus):
     """What GET /status answers."""
 
     worker: WorkerStatus

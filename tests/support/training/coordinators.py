@@ -14,7 +14,7 @@ from clickline.data.leasing.pieces import Piece
 from clickline.data.schema import Schema
 from clickline.processes.process_identity import birth
 from clickline.ps.coordinator.handlers.context import HandlerContext
-from clickline.ps.coordinator.handlers.dispatch import RequestDispatcher
+from clickline.ps.coordinator.handlers.request_dispatcher import RequestDispatcher
 from clickline.ps.coordinator.state.failures import FailureDetector
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord
 from clickline.ps.coordinator.state.run_state import RunState

@@ -14,8 +14,8 @@ from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
-from clickline.ps.trainer.strategies.base import TrainerStrategy
 from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
+from clickline.ps.trainer.strategies.trainer_strategy import TrainerStrategy
 
 TOKEN = b"a secret of the test"
 ROWS = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clickline.launch import stack_events as events
+from clickline.launch.stack import stack_events as events
 from clickline.launch.suite import REPLICAS, SHARDS
 
 if TYPE_CHECKING:

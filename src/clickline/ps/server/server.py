@@ -19,7 +19,7 @@ from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.ps.protocol.pserver_messages import StatsReply
 from clickline.ps.server.dense_vectors import vectors
-from clickline.ps.server.dispatch import Dispatcher
+from clickline.ps.server.operation_dispatch import Dispatcher
 from clickline.ps.server.sync_rounds import SyncRounds
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.flat_parameters import DenseBlock, Flat, block_of

@@ -26,8 +26,8 @@ from clickline.ps.trainer.batch_reports import BatchReports
 from clickline.ps.trainer.evaluated_piece import predict_piece
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
-from clickline.ps.trainer.strategies.base import GenerationOverError
 from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
+from clickline.ps.trainer.strategies.trainer_strategy import GenerationOverError
 
 log = logging.getLogger("clickline.trainer")
 _PATIENCE = 2.0

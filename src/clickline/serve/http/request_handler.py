@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from clickline.net.predictor_documents import ServerStatus, WorkerStatus
+from clickline.net.predictor_documents import PredictionServerStatus, WorkerStatus
 from clickline.net.request_errors import RequestError, refuse
 from clickline.net.tokens import shows_token
 from clickline.serve.failure_log import log_failure
@@ -226,7 +226,7 @@ class RequestHandler:
             "body_bytes": self._table.budget.used,
             "draining": self._table.draining,
         }
-        status: ServerStatus = {**self._predictor.status(), "worker": worker}
+        status: PredictionServerStatus = {**self._predictor.status(), "worker": worker}
         return json_response(status)
 
     def _openapi(self, _match: RouteMatch) -> Response:

@@ -17,7 +17,7 @@ from clickline.data.position import Position
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 from clickline.train.loop.piece_share import PieceShare, Ranks
-from clickline.train.loop.run_state import RunState
+from clickline.train.loop.training_state import TrainingState
 from clickline.train.monitoring.piece_progress import Turn
 
 Mark = TypeVar("Mark")
@@ -42,7 +42,7 @@ class DataPass(Protocol, Generic[Mark]):
 class DatasetPass:
     """The rest of an epoch in one process, shuffled across files."""
 
-    def __init__(self, *, job: Job, schema: Schema, state: RunState) -> None:
+    def __init__(self, *, job: Job, schema: Schema, state: TrainingState) -> None:
         self._state = state
         self._dataset = Dataset(
             data=job.data,
@@ -73,7 +73,7 @@ class DatasetPass:
 class PiecePass:
     """The rest of an epoch in pieces: those of this rank, or all of them in one process."""
 
-    def __init__(self, *, job: Job, schema: Schema, state: RunState, ranks: Ranks) -> None:
+    def __init__(self, *, job: Job, schema: Schema, state: TrainingState, ranks: Ranks) -> None:
         self._state = state
         self._fresh = state.pieces is None
         self._steps = 0

@@ -22,8 +22,8 @@ from clickline.train.evaluation.metric_lines import figures_line
 from clickline.train.interrupts import Interrupts, TrainingInterrupted, finished_within, interruption
 from clickline.train.learner import Learner
 from clickline.train.loop.run_checkpoints import RunCheckpoints
-from clickline.train.loop.run_state import RunPosition, RunState
 from clickline.train.loop.single_process import TrainingProcess
+from clickline.train.loop.training_state import RunPosition, TrainingState
 from clickline.train.monitoring.journal import Interval, Journal
 from clickline.train.monitoring.member_status import MemberStatus
 from clickline.train.monitoring.piece_progress import progress_in
@@ -50,7 +50,7 @@ class Run:
         self.checkpoints = checkpoints
         self.process = process
         self.interrupts = interrupts
-        self.state = RunState()
+        self.state = TrainingState()
         self.test_figures: dict[str, float] = {}
         self.phase = "gathering"
         """gathering, training or evaluating, for the status."""

@@ -15,7 +15,7 @@ from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, record
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from clickline.train.learner import Learner
-from clickline.train.loop.run_state import RunState
+from clickline.train.loop.training_state import TrainingState
 from clickline.train.run_files.run_directory import CHECKPOINTS
 from clickline.train.sparse_tables import BUCKETS
 
@@ -47,7 +47,7 @@ class RunCheckpoints:
         self.saved_step = -1
         """The step of the newest checkpoint; -1 if there is none."""
 
-    def save(self, state: RunState) -> None:
+    def save(self, state: TrainingState) -> None:
         """Write a checkpoint of this instant and remove those no longer kept."""
         began = time.monotonic()
         checkpoint = self._write(state)
@@ -73,7 +73,7 @@ class RunCheckpoints:
     def check_resumable(self, checkpoint: Checkpoint) -> None:
         """Raise if a run cannot resume at the checkpoint's position. One process can resume at any."""
 
-    def manifest(self, state: RunState) -> dict[str, object]:
+    def manifest(self, state: TrainingState) -> dict[str, object]:
         """The manifest of a checkpoint of this instant."""
         valid = state.validation
         if valid is not None and valid[0] != self.learner.step:
@@ -88,7 +88,7 @@ class RunCheckpoints:
             "valid_files": [] if valid is None else valid[1].files,
         }
 
-    def prune(self, state: RunState) -> None:
+    def prune(self, state: TrainingState) -> None:
         """Remove the checkpoints that `checkpoint.keep` does not keep; the best one always stays."""
         checkpoint_files.prune(
             self.directory,
@@ -98,7 +98,7 @@ class RunCheckpoints:
             check=self.check,
         )
 
-    def _write(self, state: RunState) -> Checkpoint:
+    def _write(self, state: TrainingState) -> Checkpoint:
         checkpoint = checkpoint_files.write(
             self.directory,
             facts=self.manifest(state),

@@ -17,7 +17,7 @@ from clickline.train.interrupts import Interrupts
 from clickline.train.learner import Learner
 from clickline.train.loop.data_pass import AnyPass, DatasetPass, PiecePass
 from clickline.train.loop.piece_share import SingleRank
-from clickline.train.loop.run_state import RunState
+from clickline.train.loop.training_state import TrainingState
 from clickline.train.monitoring.journal import Interval
 from clickline.train.monitoring.member_status import MemberStatus, own_process
 
@@ -25,19 +25,19 @@ from clickline.train.monitoring.member_status import MemberStatus, own_process
 class TrainingProcess(Protocol):
     """One process, or one rank of several: where their ways differ, the training loop asks this object."""
 
-    def open_pass(self, state: RunState) -> AnyPass:
+    def open_pass(self, state: TrainingState) -> AnyPass:
         """The rest of the epoch's data that this process reads."""
 
     def measure(self, paths: list[str], *, progress: Callable[[int], None]) -> dict[str, float]:
         """Figures of the model on some data. `progress` is called with the number of rows done."""
 
-    def whole_interval(self, state: RunState) -> Interval | None:
+    def whole_interval(self, state: TrainingState) -> Interval | None:
         """The state's interval with the rows of all ranks, on the process that writes the journal; None elsewhere."""
 
     def stop_requested(self) -> bool:
         """Whether the run should stop after this step; all ranks give the same answer."""
 
-    def members(self, state: RunState) -> list[MemberStatus]:
+    def members(self, state: TrainingState) -> list[MemberStatus]:
         """The processes that train, this one first, as a status lists them."""
 
 
@@ -48,7 +48,7 @@ class SingleProcess:
         self._job, self._schema, self._learner, self._interrupts = job, schema, learner, interrupts
         self._metrics = MetricSet.of(job.metrics)
 
-    def open_pass(self, state: RunState) -> AnyPass:
+    def open_pass(self, state: TrainingState) -> AnyPass:
         if state.pieces is None:
             return DatasetPass(job=self._job, schema=self._schema, state=state)
         # The epoch was begun by ranks or by trainers of parameter servers: it ends in their order.
@@ -65,13 +65,13 @@ class SingleProcess:
         )
         return flat(evaluate(self._learner, dataset, metrics=self._metrics, progress=progress))
 
-    def whole_interval(self, state: RunState) -> Interval | None:
+    def whole_interval(self, state: TrainingState) -> Interval | None:
         return state.interval
 
     def stop_requested(self) -> bool:
         return self._interrupts.asked
 
-    def members(self, state: RunState) -> list[MemberStatus]:
+    def members(self, state: TrainingState) -> list[MemberStatus]:
         member = own_process(0)
         member["rows"] = state.position.rows
         member["steps"] = self._learner.step

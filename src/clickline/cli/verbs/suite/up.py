@@ -58,7 +58,7 @@ def up(
     """
     from clickline.cli.pages.up_page import show
     from clickline.cli.pages.up_progress import UpProgress
-    from clickline.launch import local_stack
+    from clickline.launch.stack import local_stack
     from clickline.processes.child import stopped_by_signals
     from clickline.progress import watcher_for
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from clickline.data.batch import Batch
-from clickline.ps.trainer.strategies.base import Step, TrainerStrategy
 from clickline.ps.trainer.strategies.gradient_push import GradientPush
 from clickline.ps.trainer.strategies.row_prefetch import PulledBatch, RowPrefetch
+from clickline.ps.trainer.strategies.trainer_strategy import Step, TrainerStrategy
 from clickline.train.learner import weight_of
 
 

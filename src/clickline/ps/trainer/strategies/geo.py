@@ -28,7 +28,7 @@ from clickline.ps.protocol.pserver_messages import (
     ServerReply,
     ServerRequest,
 )
-from clickline.ps.trainer.strategies.base import Step, TrainerStrategy
+from clickline.ps.trainer.strategies.trainer_strategy import Step, TrainerStrategy
 from clickline.train.dense_optimizer import dense_optimizer
 from clickline.train.learner import weight_of
 from clickline.train.sparse import Gradient, SparseSide, merged

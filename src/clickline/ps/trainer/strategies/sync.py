@@ -15,7 +15,7 @@ from clickline.data.batch import Batch
 from clickline.ps.protocol.pserver_messages import LeaveRoundReply, LeaveRoundRequest, SyncReply, SyncRequest
 from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.sync_share import share
-from clickline.ps.trainer.strategies.base import GenerationOverError, Step, TrainerStrategy
+from clickline.ps.trainer.strategies.trainer_strategy import GenerationOverError, Step, TrainerStrategy
 from clickline.train.learner import weight_of
 from clickline.train.sparse import Gradient
 from clickline.train.sparse_tables import cuts_by_owner

@@ -20,9 +20,9 @@ from typing import Literal, Self
 from clickline.client.raw_rows import Instance, first_rows, raw_rows
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.launch import stack_stages
-from clickline.launch.served_evaluation import ServedEvaluation, ServedMetrics
-from clickline.launch.stack_events import (
+from clickline.launch.stack import stack_stages
+from clickline.launch.stack.served_evaluation import ServedEvaluation, ServedMetrics
+from clickline.launch.stack.stack_events import (
     DeliveryProblem,
     DeliveryProgress,
     Emit,
@@ -34,7 +34,7 @@ from clickline.launch.stack_events import (
     StageStarted,
     VersionSwitched,
 )
-from clickline.launch.stack_stages import FinishedRun
+from clickline.launch.stack.stack_stages import FinishedRun
 from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
 from clickline.launch.suite_record import ComponentRecord
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite

@@ -17,7 +17,7 @@ from clickline.config import Job
 from clickline.config.loading.reader import read_draft
 from clickline.data.synthetic import write_criteo
 from clickline.errors import CheckpointError
-from clickline.launch.stack_events import (
+from clickline.launch.stack.stack_events import (
     DemoDataKept,
     DemoDataProgress,
     DirectoryDiscarded,

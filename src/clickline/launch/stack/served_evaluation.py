@@ -19,7 +19,7 @@ import numpy as np
 
 from clickline.client.raw_rows import Instance, RawRows
 from clickline.errors import PeerError
-from clickline.launch.stack_events import MeasuringProgress
+from clickline.launch.stack.stack_events import MeasuringProgress
 from clickline.launch.suite import Suite
 from clickline.train.evaluation.metrics import auc
 

@@ -70,7 +70,7 @@ class RunPosition:
 
 
 @dataclass
-class RunState:
+class TrainingState:
     """What changes while a run trains. The parts of a run share one."""
 
     position: RunPosition = RunPosition()
