@@ -23,7 +23,7 @@ from clickline.ps.coordinator.epochs import Epochs
 from clickline.ps.coordinator.handlers.context import HandlerContext
 from clickline.ps.coordinator.handlers.dispatch import RequestDispatcher
 from clickline.ps.coordinator.model_evaluation import ModelEvaluation, chosen_checkpoint
-from clickline.ps.coordinator.rollback import Rollback
+from clickline.ps.coordinator.snapshot_rollback import Rollback
 from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
 from clickline.ps.coordinator.startup import Startup
 from clickline.ps.coordinator.state.failures import FailureDetector
