@@ -20,10 +20,10 @@ from clickline.errors import CheckpointError, ReplacedError
 from clickline.progress import Watcher
 from clickline.ps.coordinator.directory_guard import DirectoryGuard
 from clickline.ps.coordinator.epochs import Epochs
-from clickline.ps.coordinator.generation_rollback import Rollback
 from clickline.ps.coordinator.handlers.context import HandlerContext
 from clickline.ps.coordinator.handlers.request_dispatcher import RequestDispatcher
 from clickline.ps.coordinator.model_evaluation import ModelEvaluation, chosen_checkpoint
+from clickline.ps.coordinator.snapshot_rollback import Rollback
 from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
 from clickline.ps.coordinator.startup import Startup
 from clickline.ps.coordinator.state.failures import FailureDetector

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clickline.ps.server.server import ParameterServer
 
 
-class Dispatcher:
+class OperationDispatcher:
     """Finds the operation of a request, and keeps an order of the coordinator from being carried out twice."""
 
     def __init__(self, server: ParameterServer) -> None:

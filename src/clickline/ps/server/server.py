@@ -1,7 +1,8 @@
 """The parameter server: its buckets of every sparse table, its block of the dense parameters, and how they learn.
 
 Rows travel natively, past Python: `PULL` and `PUSH` go straight to the tables. The calls beside them (dense parameters,
-a synchronous step, an exchange of copies, the coordinator's orders) are in operations.py, and reach it by dispatch.py.
+a synchronous step, an exchange of copies, the coordinator's orders) are in operations.py; operation_dispatch.py finds
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.ps.protocol.pserver_messages import StatsReply
 from clickline.ps.server.dense_vectors import vectors
-from clickline.ps.server.operation_dispatch import Dispatcher
+from clickline.ps.server.operation_dispatch import OperationDispatcher
 from clickline.ps.server.sync_rounds import SyncRounds
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.flat_parameters import DenseBlock, Flat, block_of
@@ -56,7 +57,7 @@ class ParameterServer:
         self._wanted = 0
         """The newest generation that was to be loaded: a load of an older one is given up."""
         self._fenced: set[int] = set()
-        self._dispatcher = Dispatcher(self)
+        self._dispatcher = OperationDispatcher(self)
         self.wire = _native.WireServer(
             address, token=token, job=job.name, name=self.name, handler=self._dispatcher.handle, answers_again=True
         )
