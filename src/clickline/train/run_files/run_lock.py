@@ -50,6 +50,7 @@ class RunLock:
         self.directory = directory
         self._path = directory / FILE
         self._descriptor = -1
+        # Rank 0 of a collective run writes for its launcher, which holds the lock and has passed on its nonce.
         nonce = os.environ.get(VARIABLE, "")
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -108,6 +109,7 @@ class RunLock:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The file may have been removed and made again between opening and locking it.
                 if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
                     return  # else the file was removed before we had its lock, which therefore is worth nothing
             except (BlockingIOError, FileNotFoundError):
@@ -125,6 +127,7 @@ class RunLock:
             time.sleep(0.02)
 
     def _claim(self, role: str) -> None:
+        # The epoch grows even if the lock file was removed: the coordinator's record carries it as well.
         before = [_epoch(_holder(self._path)), _epoch(_object(self.directory / COORDINATOR))]
         self._holder = {
             EPOCH: max(before) + 1,
