@@ -22,7 +22,7 @@ from processes import small_settings, start, write_job
 HOLDER = """
 import sys, time
 from pathlib import Path
-from clickline.train.run_lock import RunLock
+from clickline.train.run_files.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]), role="train")
 print(lock.epoch, flush=True)
 time.sleep(1000)
