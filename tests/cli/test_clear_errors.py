@@ -38,7 +38,7 @@ def files(directory: Path) -> dict[str, Path]:
         ("empty.tsv", ["no rows", "empty.tsv"]),
         ("none", ["no files in the directory", "none"]),
         ("none/*.tsv", ["no file matches", "none/*.tsv"]),
-        ("missing.tsv", ["No such file", "missing.tsv"]),
+        ("missing.tsv", ["no such file", "missing.tsv"]),
         ("cut.tsv.gz", ["cut.tsv.gz", "truncated"]),
         ("nan.tsv", ["nan.tsv, line 11", "label", "nan"]),
     ],

@@ -111,8 +111,8 @@ def test_a_wrong_environment_exits_with_3(job: Path, monkeypatch: pytest.MonkeyP
     [
         ("pserver", "strategy=single", "2 parameter servers, but strategy single"),
         ("trainer", "strategy=collective", "2 parameter servers, but strategy collective"),
-        ("coordinator", "data.test=gone.tsv", "data.test[0], --set: No such file"),
-        ("trainer", "data.valid=gone.tsv", "data.valid[0], --set: No such file"),
+        ("coordinator", "data.test=gone.tsv", "data.test[0], --set: no such file"),
+        ("trainer", "data.valid=gone.tsv", "data.valid[0], --set: no such file"),
         ("pserver", "model.params.foo=1", "model.params.foo, --set: unknown"),
     ],
 )

@@ -106,8 +106,8 @@ GOOD = "data: {format: csv, train: clicks.csv}\nfeatures:\n  slots: [user, movie
         (["data.format=gone.py:Mine"], "data.format", "no file 'gone.py'"),
         (["data.format=empty.py:Mine"], "data.format", "empty.py has no class 'Mine'"),
         (["data.train=none*.csv"], "data.train[0]", "no file matches 'none*.csv'"),
-        (["data.valid=none.csv"], "data.valid[0]", "No such file"),
-        (["data.test=[clicks.csv,none.csv]"], "data.test[1]", "No such file"),
+        (["data.valid=none.csv"], "data.valid[0]", "no such file"),
+        (["data.test=[clicks.csv,none.csv]"], "data.test[1]", "no such file"),
         (["data.storage.secret=${env:NOBODY_SET_THIS}"], "data.storage.secret", "NOBODY_SET_THIS, which is not set"),
         (["features.slots[0]=usr"], "data.train", "no column 'usr' in the data; did you mean user?"),
         (["data.delimiter=;"], "data.train", 'is the delimiter a comma? Then set data.delimiter to ","'),
@@ -146,7 +146,7 @@ def test_the_error_has_the_kind_that_all_problems_have(folder: Path) -> None:
         data = {"format": "csv", "train": "clicks.csv"} | changes.pop("data", {})  # type: ignore[operator]
         return clickline.Job.model_validate({"data": data, "features": {"slots": ["user"]}, **changes})
 
-    with pytest.raises(DataError, match=r"data\.test\[0\]: No such file"):
+    with pytest.raises(DataError, match=r"data\.test\[0\]: no such file"):
         clickline.train_job(job(data={"test": "none.csv"}))
     with pytest.raises(ModelError, match=r"model\.name: unknown model 'depfm'"):
         clickline.train_job(job(model={"name": "depfm"}))

@@ -76,8 +76,8 @@ def test_an_unknown_parameter_names_the_nearest() -> None:
         ("finalmlp", {"heads": 3}, "8 is not a multiple of heads=3"),
         ("finalmlp", {"first_gate": ["itm"]}, "no slot 'itm'; did you mean item?"),
         ("din", {"histories": {"sen": "item"}}, "'sen' is not a slot with pooling: sequence; did you mean seen?"),
-        ("din", {"histories": {"seen": "itm"}}, "no slot of the candidate"),
-        ("din", {"histories": {}}, "no slot with pooling: sequence"),
+        ("din", {"histories": {"seen": "itm"}}, "not a slot of the candidate"),
+        ("din", {"histories": {}}, "not a slot with pooling: sequence"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, params: dict[str, object], expected: str) -> None:

@@ -112,6 +112,8 @@ class Group:
     def _ask(self) -> str:
         self._store.set(f"lost/{self.rank}", "1")
         others = [rank for rank in range(self.size) if rank != self.rank]
+        # Wait until some rank has written why it failed, or all have noticed that something is wrong. Ranks that have
+        # done neither in time are the ones that are gone.
         until = time.monotonic() + GRACE
         while True:
             for rank in others:
@@ -151,6 +153,7 @@ def join(cluster: Cluster, *, own: Rank | None = None) -> Group:
         raise PeerError("torch.distributed is already initialised in this process; let clickline do it")
     until = time.monotonic() + cluster.start_timeout
     store = _store(own, patience=cluster.start_timeout)
+    # Ranks are counted at the store before PyTorch connects them: it would wait without naming those that are missing.
     backend = _meet(own, store, until=until, patience=cluster.start_timeout)
     if backend == "gloo" and own.on_loopback:  # or it would listen on the address that this host's name has
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

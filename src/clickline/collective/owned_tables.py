@@ -88,6 +88,7 @@ class OwnedTable:
         If no rank has a gradient, there is no push.
         """
         nothing = [0] * self._exchange.size
+        # -1 keys, not 0: a rank without a gradient differs from one whose gradient has no key of this owner.
         counts = self._counts([_ABSENT] * self._exchange.size, tick)
         if (counts == _ABSENT).all():
             return
@@ -107,6 +108,7 @@ class OwnedTable:
         self, columns: list[NDArray[Any]], *, send: list[int], receive: Integers
     ) -> list[list[NDArray[np.uint8]]]:
         """Send each owner its slice of all columns in one message; return the columns of each rank, as bytes."""
+        # One message per owner: its part of the keys, then of the slots, and so on, as bytes.
         widths = [self._width(number) for number in range(len(columns))]
         flat = [column.reshape(-1).view(np.uint8) for column in columns]
         parts, first = [], 0

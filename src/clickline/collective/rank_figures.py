@@ -19,6 +19,7 @@ def collected(interval: Interval, exchange: RankExchange) -> Interval | None:
     parts = [Interval.restored(tensors) for tensors in exchange.collect(interval.tensors())]
     if not parts:
         return None
+    # Step by step, the rows of all ranks in the order of ranks.
     whole = Interval()
     whole.logits = [np.concatenate(step) for step in zip(*(part.logits for part in parts), strict=True)]
     whole.labels = [np.concatenate(step) for step in zip(*(part.labels for part in parts), strict=True)]

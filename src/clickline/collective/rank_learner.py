@@ -97,6 +97,7 @@ class RankLearner(Learner):
             flat *= weight
         else:
             flat.zero_()  # and not times 0, which would keep a NaN
+        # Flags are added unweighted: a rank without rows can be interrupted, too.
         flat = torch.cat([flags, flat])
         self._dense.add_up(flat)
         flags, flat = flat[: len(parameters) + 1], flat[len(parameters) + 1 :]
@@ -116,6 +117,7 @@ class RankLearner(Learner):
             tick = max(int(batch.times.max()), self.tick) if len(batch) else self.tick
         found = self.sparse.gradients(pulled, weight=weight_of(batch)) if len(batch) else {}
         threads = self.sparse.threads
+        # All ranks push to all tables in the same order, with a gradient or without.
         for name, table in self._owned.items():
             one = found.get(name)
             if one is None:

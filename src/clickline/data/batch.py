@@ -77,6 +77,7 @@ def _take_ragged(
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64] | None]:
     """`starts` is `offsets` by row and slot. A row's keys lie together, so whole rows move, and no loop is needed."""
     slots = starts.shape[1]
+    # Keys of row r are keys[offsets[r * slots] : offsets[(r + 1) * slots]].
     first = offsets[rows * slots]
     ends = np.cumsum(offsets[(rows + 1) * slots] - first)
     total = int(ends[-1]) if len(ends) else 0
@@ -99,6 +100,7 @@ def join(parts: list[Batch]) -> Batch:
         return parts.pop()
     rows = sum(len(part) for part in parts)
     first = parts[0]
+    # Memory for all rows is taken once, then the parts are copied in and dropped one after the other.
     joined = first._with(
         np.empty(sum(len(part.keys) for part in parts), np.uint64),
         _offsets(parts),

@@ -88,6 +88,7 @@ class Dataset:
         if self._total is None:
             sizes = [file.size for file in self._files]
             self._total = sum(size or 0 for size in sizes) if all(sizes) else 0
+        # Rows that were read per byte that was read, times the bytes of all files, is the estimated number of rows.
         rows = 0 if self._counter is None else self._counter.counts.rows
         if not self._total or not self._source.meter.read or not rows:
             return None

@@ -59,6 +59,7 @@ class _Totals:
         wide = np.where(present, values, 0).astype(np.float64)
         mean = wide.sum(axis=0) / np.maximum(count, 1)
         squares = (np.where(present, wide - mean, 0) ** 2).sum(axis=0)
+        # Chan's update: merges the mean and the squared distances of two parts of the data without summing squares.
         both = self._count + count
         gap = mean - self._mean
         self._squares += squares + gap**2 * self._count * count / np.maximum(both, 1)
@@ -81,6 +82,7 @@ class _Totals:
             low, high = float(self._low[where].min()), float(self._high[where].max())
             return low, high - low or 1.0
         mean = float((self._mean[where] * self._count[where]).sum() / count)
+        # A feature of several numbers has one mean: the variance is that within each number plus that between them.
         between = (self._count[where] * (self._mean[where] - mean) ** 2).sum()
         spread = float(np.sqrt((self._squares[where].sum() + between) / count))
         return mean, spread or 1.0

@@ -89,6 +89,7 @@ class RowCounter:
         seen = self._rows + self._bad
         share = self._limit < 1
         allowed = self._limit
+        # Before the end, a share is taken of at least _SAMPLE rows: one bad row in the first ten is not 10 %.
         if share:
             allowed *= seen if end else max(seen, _SAMPLE)
         if share and not end:

@@ -109,6 +109,7 @@ class Schema:
             )
         except ValueError as error:
             wanted = self.columns if labelled else [name for name in self.columns if name not in self.labels]
+            # The native error names what the parser misses; a missing column gets a message with a suggestion instead.
             for name in wanted if known else ():
                 if name not in known:
                     raise DataError(missing_column(name, known)) from error

@@ -24,7 +24,7 @@ _STATE = {"sgd": (), "adagrad": ("sum",), "adam": ("exp_avg", "exp_avg_sq"), "ad
 
 
 class Optimizer:
-    """Moves parameters against their gradients. What it knows of each is in `state`, which checkpoints hold."""
+    """Updates the dense parameters by their gradients. Its `state` of each parameter is part of checkpoints."""
 
     def __init__(self, model: nn.Module, spec: DenseOptimizer) -> None:
         self._parameters = list(model.parameters())
@@ -37,7 +37,8 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Every parameter that has a gradient moves."""
+        """Update every parameter that has a gradient."""
+        # All parameters in one call of PyTorch's fused kernel: a loop over them would cost more than the arithmetic.
         moving = [parameter for parameter in self._parameters if parameter.grad is not None]
         states = [self.state.get(parameter) or self._begin(parameter) for parameter in moving]
         vectors = [[state[name] for state in states] for name in self._vectors]
@@ -45,7 +46,7 @@ class Optimizer:
         self._rule(moving, [parameter.grad for parameter in moving], *vectors, *steps)
 
     def forget_gradients(self) -> None:
-        """Before the next backward pass, which would else add to them."""
+        """Drop all gradients, to which the next backward pass would add."""
         for parameter in self._parameters:
             parameter.grad = None
 

@@ -33,6 +33,7 @@ class Flat:
         self._attach()
 
     def _attach(self) -> None:
+        # Parameters and gradients become views of the two vectors, so that one copy sends or receives all of them.
         place = 0
         for parameter in self._parameters.values():
             end = place + parameter.numel()

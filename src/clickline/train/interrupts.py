@@ -62,6 +62,7 @@ class Interrupts:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # signals are of no concern to others
             found = {number: signal.getsignal(number) for number in _CAUGHT}
+            # A signal that is ignored (nohup) stays ignored.
             self._before = {number: old for number, old in found.items() if old not in (signal.SIG_IGN, None)}
             for number in self._before:
                 signal.signal(number, self._note)
@@ -119,6 +120,7 @@ def finished_within(seconds: float, work: Callable[[], object]) -> str:
         except BaseException as error:
             failure.append(error)
 
+    # A daemon: if it takes too long, the process ends without waiting for it.
     thread = threading.Thread(target=attempt, name="clickline-last-save", daemon=True)
     try:
         thread.start()

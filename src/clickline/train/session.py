@@ -102,6 +102,7 @@ def _train(
     old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
     write_job(directory, job)
     threads, given = _use_threads(job), None
+    # Resumed, a run keeps the schema of its checkpoint: fitted again, dense features would mean something else.
     if old is not None:
         check_same_job(job, old.manifest["job"], where=old.path)
         schema = Schema.from_dict(old.manifest["schema"])

@@ -16,7 +16,7 @@ WARM_UP = 10
 
 
 class Average:
-    """Follows a model's parameters. With `keep` 0 it is off, and the parameters speak for themselves."""
+    """A moving average of a model's parameters. With `keep` 0 there is none, and the parameters themselves are used."""
 
     def __init__(self, model: nn.Module, *, keep: float) -> None:
         self._keep = keep
@@ -25,7 +25,7 @@ class Average:
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        """Move towards the parameters after a step; the first steps count more, or the start would linger."""
+        """Update the average after a step. The first steps count more, or the random start would dominate for long."""
         if self._averages:
             keep = min(self._keep, step / (step + WARM_UP))
             torch._foreach_lerp_(list(self._averages.values()), list(self._parameters.values()), 1 - keep)
@@ -33,6 +33,7 @@ class Average:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The model with its average instead of its parameters."""
+        # Tensors are exchanged, not copied: this happens for every batch that is predicted.
         held = {name: parameter.data for name, parameter in self._parameters.items()}
         try:
             for name, parameter in self._parameters.items():
@@ -47,6 +48,6 @@ class Average:
         return dict(self._averages)
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """What `tensors` gave; the parameters themselves where a checkpoint has no average."""
+        """Restore what `tensors` returned; the parameters themselves where a checkpoint has no average."""
         for name, average in self._averages.items():
             average.copy_(tensors.get(name, self._parameters[name].detach()))

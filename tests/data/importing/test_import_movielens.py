@@ -149,7 +149,7 @@ def test_other_files_are_refused_with_what_was_expected(tmp_path):
         archive.writestr("ml-latest/ratings.csv", "userId,movieId")
     with pytest.raises(DataError, match=r"no ratings.dat and no users.dat and no movies.dat; expected is ml-1m.zip"):
         import_movielens(str(tmp_path / "a.zip"), tmp_path / "out")
-    with pytest.raises(DataError, match=r"No such file.*Expected is ml-1m.zip"):
+    with pytest.raises(DataError, match=r"no such file.*; expected is ml-1m.zip"):
         import_movielens(str(tmp_path / "gone.zip"), tmp_path / "out")
     assert left(tmp_path) == ["a.zip"]
 

@@ -111,13 +111,15 @@ def _tolerated(tree: Tree) -> tuple[Job, list[JobProblem], tuple[Keys, ...]]:
     problems, value = list(tree.problems), tree.value
     known = {problem.key for problem in problems}
     broken = [path for key in known if (path := key_path(key)) is not None]
+    # pydantic validates all or nothing. So what it refuses is taken out and the rest is validated again, until it is a
+    # job: checks that need a whole job can then report more mistakes in the same run.
     first_round = True
     while True:
         try:
             return Job.model_validate(value, strict=True), problems, tuple(broken)
         except ValidationError as error:
             findings: list[dict[str, Any]] = [dict(finding) for finding in error.errors(include_url=False)]
-        if first_round:  # what a second one finds follows from what the first has left out
+        if first_round:  # findings of a second round only follow from what the first has taken out
             first_round = False
             seen = [problem_of(finding, tree.origins, Job) for finding in findings]
             problems += [problem for problem in seen if problem.key not in known]

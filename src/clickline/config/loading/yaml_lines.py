@@ -152,6 +152,7 @@ class _Conversion:
                 self._problem(at, key, f"given twice; the first is on line {first_lines[name]}")
                 continue
             first_lines[name] = key.start_mark.line + 1
+            # A key that `<<` has brought is overridden: the line of the merged value is not its origin any more.
             self.tree.origins.forget(at)
             self.tree.origins.put(at, self._line(key))
             result[name] = self.convert(value, at, depth + 1)

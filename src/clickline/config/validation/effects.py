@@ -208,6 +208,7 @@ def notices(facts: RunFacts, given: Iterable[Path]) -> Iterator[tuple[Path, str]
     reported = set()
     for path in given:
         reason = ineffective(facts, path)
+        # Keys inside a mapping of the user's own words are reported as that mapping, once.
         shown = next((path[:end] for end in range(len(path)) if pattern_of(path[:end]) in _OPEN), path)
         if reason is not None and shown not in reported:
             reported.add(shown)

@@ -198,6 +198,7 @@ def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Ite
         yield from _runs(row_groups(file), piece_bytes)
     elif _can_be_entered(file):
         count = -(-size // piece_bytes)
+        # Spans of equal size, wherever lines begin: text_blocks gives each line to the span in which it starts.
         places = [size * number // count for number in range(count)]
         yield from zip(places, [*places[1:], None], strict=True)
     else:
@@ -224,6 +225,7 @@ def _runs(sizes: list[int], most: int) -> Iterator[Span]:
 def _blocks(source: BlockSource, data: Data, *, start: LogOffset, paths: list[str]) -> Iterator[LogBlock]:
     """The piece's blocks. Runs in the background, listing the files included: the storage may be far away."""
     options = tuple(sorted(data.storage.items()))
+    # The cached listing may be of an earlier state of the storage: if it does not fit, list again.
     files = _listed(tuple(paths), options)
     if start.file >= len(files) or files[start.file].path != start.path:
         files = list(find(paths, options=data.storage))

@@ -59,6 +59,7 @@ def _column(name: str, array: pa.Array) -> ArrowColumn:
     kind = array.type
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         return (name, *_values(name, array), None)
+    # The native parser knows one kind of list, with 64-bit offsets. Buffers are handed over without copying them.
     if not types.is_large_list(kind):
         array = array.cast(pa.large_list(kind.value_type))
     validity, starts = array.buffers()[:2]
@@ -81,6 +82,7 @@ def _castable(name: str, array: pa.Array) -> pa.Array:
     kind = array.type
     if kind in _AS_THEY_ARE:
         return array
+    # Other types are converted to one of those that the native parser reads.
     if types.is_integer(kind):
         return array.cast(pa.int64())
     if types.is_float16(kind):

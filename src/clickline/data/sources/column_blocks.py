@@ -43,6 +43,7 @@ def parquet_blocks(
             groups = content.num_row_groups
             if (span[1] or span[0]) > groups:
                 raise DataError(f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed")
+            # Groups before the span, or before the offset, are counted but not read.
             for group in range(groups if span[1] is None else span[1]):
                 rows = content.metadata.row_group(group).num_rows
                 if group >= span[0] and first + rows > start.offset:

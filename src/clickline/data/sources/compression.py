@@ -32,6 +32,7 @@ def decompressed(raw: BinaryIO, *, path: str, offset: int = 0, piece: int = _PIE
         pieces = _zstd(head, raw, path, size)
     else:
         pieces, offset = _plain(head, raw, offset, size)
+    # Compressed data cannot be entered in the middle: what comes before the offset is decompressed and dropped.
     seen = 0
     for data in pieces:
         before, seen = seen, seen + len(data)
@@ -93,7 +94,7 @@ def _plain(head: bytes, raw: BinaryIO, offset: int, size: int) -> tuple[Iterator
             yield data
             data = raw.read(size)
 
-    # Not past the end: a seek there would look like an end that is all right.
+    # Never seek past the end: reading there returns nothing, as at the proper end of a file.
     if offset > len(head) and raw.seekable() and raw.seek(0, io.SEEK_END) >= offset:
         raw.seek(offset)
         return pieces(raw.read(size)), 0
@@ -103,6 +104,7 @@ def _plain(head: bytes, raw: BinaryIO, offset: int, size: int) -> tuple[Iterator
 
 
 def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
+    # A gzip file is a sequence of members, each of which is decompressed by an object of its own.
     data, read = head, len(head)
     member = zlib.decompressobj(wbits=31)
     inside = False
@@ -118,6 +120,7 @@ def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
             data = data.lstrip(b"\0")  # tapes and some tools pad with zeros; gzip allows it
             if not data:
                 continue
+            # The two bytes that begin a member may be in two reads.
             if len(data) == 1:
                 data += raw.read(1)
                 read += len(data) - 1
@@ -133,6 +136,7 @@ def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
             raise _damaged(path, "gzip", read - len(data), error) from error
         if piece:
             yield piece
+        # At most `size` bytes come out at a time, so that a small file cannot fill the memory.
         data = member.unconsumed_tail
         if member.eof:
             data, member, inside = member.unused_data, zlib.decompressobj(wbits=31), False
@@ -173,10 +177,10 @@ class _Prefixed(io.RawIOBase):
 
 def _truncated(path: str, kind: str, offset: int) -> DataError:
     return DataError(
-        f"'{path}' is truncated: its {kind} data breaks off at byte {offset}. Copy or write the file again; "
-        f"if it is still being written, rename it into place when it is complete."
+        f"'{path}' is truncated: its {kind} data breaks off at byte {offset}; copy or write the file again; "
+        "if it is still being written, rename it into place when it is complete"
     )
 
 
 def _damaged(path: str, kind: str, offset: int, error: Exception) -> DataError:
-    return DataError(f"'{path}' is damaged: bad {kind} data near byte {offset} ({error}). Copy or write it again.")
+    return DataError(f"'{path}' is damaged: bad {kind} data near byte {offset} ({error}); copy or write it again")

@@ -61,6 +61,7 @@ def text_blocks(
         offset, line = begin - 1, 0  # a line starts at `begin` if the byte before it is a newline
     with file.open() as raw:
         pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
+        # The line at the beginning of a span belongs to the span before, unless it starts exactly there.
         if inside:
             offset, pieces = _from_next_line(pieces, offset=offset, end=end)
             origin = offset
@@ -69,8 +70,10 @@ def text_blocks(
         if data.format == "csv" and offset == 0:
             columns, first_line, pieces = _columns(pieces, data=data, path=file.path)
             offset, line = len(first_line), int(bool(first_line))
+        # Past the beginning, the columns are still those of the header, which is read once more.
         elif data.format == "csv":
             columns = header(file, data)
+        # Only the first block knows its line; counting newlines here would cost as much as parsing.
         known: int | None = line
         for where, lines in split_at_lines(pieces, offset=offset, size=data.block_bytes, path=file.path):
             yield LogBlock(

@@ -190,6 +190,7 @@ def load_tables(
     found = _table_files(checkpoint)
     if found.keys() != tables.keys():
         raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
+    # Each file has the rows of one process; a table takes those of its buckets and skips the others.
     for name, table in tables.items():
         for file in found[name]:
             before_each()
@@ -242,7 +243,7 @@ def prune(
     checkpoint has not come there yet, and they must not crowd out its own.
     """
     last, kept = f"step-{newest:010d}", None if also is None else f"step-{also:010d}"
-    # By their names: that one of them is damaged must not end a run that does not need it.
+    # By their names, without reading manifests: a damaged one must not end a run that does not need it.
     whole = [p for p in sorted(directory.glob("step-*")) if p.name <= last and (p / MANIFEST).is_file()]
     for place in whole[:-keep]:
         if place.name != kept:

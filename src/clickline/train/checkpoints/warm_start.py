@@ -74,6 +74,7 @@ def schema_for(job: Job, given: Checkpoint | None) -> Schema:
     The given network learned with those: other numbers would mean other inputs to it, and a delta would not fit.
     """
     schema = Schema.of(job.data, job.features)
+    # Statistics are reused for all features or for none: a mixture would be fitted on two different data sets.
     if given is not None and schema.needs_fit:
         before = {dense.name: dense for dense in Schema.from_dict(given.manifest["schema"]).dense}
         if all(dense.name in before and before[dense.name].normalise == dense.normalise for dense in schema.dense):

@@ -71,7 +71,7 @@ class Pairs:
     @property
     def ratio(self) -> float | None:
         wrong = self.total - self.right
-        return None if wrong <= self.total * 1e-12 else self.right / wrong  # else it is what rounding has left
+        return None if wrong <= self.total * 1e-12 else self.right / wrong  # a smaller rest is rounding
 
 
 def auc(scores: Floats, labels: Floats, weights: Floats | None = None) -> float | None:
@@ -87,9 +87,11 @@ def pairs(
     ranked = scores[order]
     positive = labels[order] > 0.5
     weight = np.ones(len(ranked)) if weights is None else weights[order].astype(np.float64)
+    # Rows of equal score form a tie. Per tie: the weight of its positive rows, and of its negative ones.
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) if len(ranked) else np.zeros(0, np.int64)
     positives = np.diff(np.cumsum(np.where(positive, weight, 0.0))[ends], prepend=0.0)
     negatives = np.diff(np.cumsum(np.where(positive, 0.0, weight))[ends], prepend=0.0)
+    # Every positive row of a tie is right about the negative rows of all ties below it.
     below = np.cumsum(negatives) - negatives
     return Pairs(
         right=float((positives * below).sum()),
@@ -111,11 +113,13 @@ def gauc(scores: Floats, labels: Floats, groups: NDArray[np.uint64]) -> float | 
     first = np.flatnonzero(new_tie)
     size = np.diff(np.append(first, len(group)))
     rank = (first + (size + 1) / 2)[tie] - starts[index]
+    # A group with one class only has no pair to order, and no AUC.
     n_pos = np.bincount(index, positive, len(starts))
     n_neg = rows - n_pos
     both = (n_pos > 0) & (n_neg > 0)
     if not both.any():
         return None
+    # Mann-Whitney: AUC from the sum of the positive rows' ranks.
     rank_sum = np.bincount(index, np.where(positive, rank, 0.0), len(starts))
     area = (rank_sum[both] - n_pos[both] * (n_pos[both] + 1) / 2) / (n_pos[both] * n_neg[both])
     return float((area * rows[both]).sum() / rows[both].sum())
@@ -140,12 +144,14 @@ def measure(
     total = weight.sum()
     if total == 0:
         return Metrics(rows=rows, logloss=None, auc=None, calibration=None, ctr=None)
+    # Log loss from logits without computing a probability, whose logarithm could be infinite.
     loss = np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x)))
     probabilities = sigmoid(x)
     predicted, observed = float((probabilities * weight).sum()), float((y * weight).sum())
     taken = x >= np.log(threshold / (1 - threshold))
     chosen = weight[taken].sum()
     hit = weight[taken & (y > 0.5)].sum()
+    # Sorting is the expensive part: AUC and calibration share it.
     order = np.argsort(x, kind="stable")
     ordered = pairs(x, y, weights, order=order)
     return Metrics(

@@ -88,6 +88,7 @@ class PieceShare:
         with closing(self._own_batches(epoch)) as batches:
             stream = full_batches(batches, size=self._batch_size)
             while True:
+                # All ranks exchange their numbers of rows in every turn, so all know when the last one has ended.
                 mine = next(stream, None)
                 rows = int(self._ranks.all_numbers([0 if mine is None else len(mine[0])]).sum())
                 if rows == 0:
@@ -121,6 +122,7 @@ def full_batches(batches: Iterator[tuple[Batch, int, int]], *, size: int) -> Ite
     held: list[Batch] = []
     rows = piece = done = 0
     for batch, piece, done in batches:
+        # A batch may complete the one that is being filled, and begin another.
         left = batch
         while rows + len(left) >= size:
             take = size - rows

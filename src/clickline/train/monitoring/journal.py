@@ -153,6 +153,7 @@ class Journal:
         """Drop lines that the killed run wrote past the checkpoint; they will be written again."""
         if not self._path.exists():
             return
+        # The killed run may have written lines after its last checkpoint: they will be written again.
         kept = []
         for line in self._path.read_text(encoding="utf-8").splitlines(keepends=True):
             try:

@@ -50,6 +50,7 @@ class RunLock:
         self.directory = directory
         self._path = directory / FILE
         self._descriptor = -1
+        # Rank 0 of a collective run writes for its launcher, which holds the lock and has passed on its nonce.
         nonce = os.environ.get(VARIABLE, "")
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -125,6 +126,7 @@ class RunLock:
             time.sleep(0.02)
 
     def _claim(self, role: str) -> None:
+        # The epoch grows even if the lock file was removed: the coordinator's record carries it as well.
         before = [_epoch(_holder(self._path)), _epoch(_object(self.directory / COORDINATOR))]
         self._holder = {
             EPOCH: max(before) + 1,
