@@ -69,7 +69,8 @@ def test_who_is_overtaken_between_looking_and_writing_does_not_get_the_lock(stor
         store.write(NAME, of_a_dead_process())
     fast = ObjectLock(store, NAME)
     won: list[bool] = []
-    slow = ObjectLock(replace(store, system=Overtaken(store.system, lambda: won.append(fast.acquire()))), NAME)
+    overtaken = Overtaken(store.system, lambda: won.append(fast.acquire()))
+    slow = ObjectLock(replace(store, storage=replace(store.storage, system=overtaken)), NAME)
     assert not slow.acquire()
     assert won == [True]
     fast.release()
