@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from one_shard import NAME, TOKEN, OneShard
 
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     COMMAND_PATH,
     SERVER_PATH,
     AgentReply,

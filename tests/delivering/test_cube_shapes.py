@@ -12,7 +12,7 @@ import pytest
 from one_shard import OneShard
 
 from clickline.compat.cube.http.agent_routes import run_cube_command
-from clickline.cube.messages import DownloadCommand
+from clickline.cube.agent_messages import DownloadCommand
 from version_stores import keys_from, rows_of
 
 DONE = {"success": "0", "message": "query ok", "data": ""}

@@ -30,7 +30,7 @@ from clickline.cube.builder.build_record import find_build
 from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
 from clickline.cube.transfer.instance import Replica
-from clickline.cube.transfer.rollback import next_number
+from clickline.cube.transfer.rollback_target import next_number
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_settings import plan_of
 from clickline.errors import ClicklineError, DataError, JobError, VersionError

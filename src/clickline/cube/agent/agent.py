@@ -29,7 +29,7 @@ from clickline.cube.agent.download import (
     web_client,
 )
 from clickline.cube.agent.expected_hashes import SHA256, expected_hashes
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     AgentCommand,
     AgentReply,
     AgentReplyCode,

@@ -20,7 +20,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from clickline import _native
-from clickline.cube.messages import ServerStatus
+from clickline.cube.agent_messages import ServerStatus
 from clickline.cube.server.compaction import Compactor, compact
 from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.server.loaded_versions import LoadedVersions

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from clickline.cube.messages import AnyAgentCommand, DownloadCommand, LoadCommand, RollBackCommand, SwitchCommand
+from clickline.cube.agent_messages import AnyAgentCommand, DownloadCommand, LoadCommand, RollBackCommand, SwitchCommand
 from clickline.cube.transfer.agent_client import AgentBusyError, AgentClient, DamagedBuildError
 from clickline.cube.transfer.desired_state import ChainFile, DesiredState
 from clickline.cube.transfer.instance import Instance, InstanceState

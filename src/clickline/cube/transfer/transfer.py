@@ -22,7 +22,7 @@ from clickline.cube.transfer.desired_state import ChainFile, desired_state
 from clickline.cube.transfer.instance import Instance
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
 from clickline.cube.transfer.reconciler import Reconciler
-from clickline.cube.transfer.rollback import RollbackResult, next_number, rollback_target
+from clickline.cube.transfer.rollback_target import RollbackResult, next_number, rollback_target
 from clickline.cube.transfer.rollout_rule import Decision, Verdict, is_stuck, judge_deployment
 from clickline.errors import ClicklineError
 from clickline.files.failpoints import reach

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     AgentReply,
     AgentReplyCode,
     AnyAgentCommand,
