@@ -197,6 +197,7 @@ class CubeProcess:
 
         Otherwise this server would serve a version that the others have left; transfer brings it up to date first.
         """
+        # A peer that does not answer in time is not waited for: readers are waiting for this server.
         _, number = self.versions.noted
         for address in self.versions.peers:
             try:

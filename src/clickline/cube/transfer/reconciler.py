@@ -79,9 +79,11 @@ class Reconciler(threading.Thread):
                 if not self._reconcile(self._desired):
                     pause = _FIRST_PAUSE
             except PeerError as error:
+                # Not reachable: polled again soon, whatever failed before, since a restart takes seconds.
                 self._report(str(error), dead=True, state=InstanceState.DEAD)
                 pause = min(self._longer_pause(), _PROBE_EVERY)
             except VersionError as error:
+                # Refused: the same command would be refused again, so the pauses grow until something changes.
                 self._report(str(error), dead=False, state=self.instance.state.failed())
                 pause = self._longer_pause()
                 self._not_before = time.monotonic() + pause
