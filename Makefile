@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := CMakeLists.txt pyproject.toml $(wildcard native/*.h native/*.cpp native/bind/*.cpp)
+NATIVE := CMakeLists.txt pyproject.toml $(filter-out native/tests/%,$(wildcard native/*/*.h native/*/*.cpp native/*/*/*.h native/*/*/*.cpp))
 
 .PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
 
@@ -32,16 +32,16 @@ check: $(VENV)/built
 bench: bench-train bench-ps bench-cube bench-serve
 
 soak: $(VENV)/built
-	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/promises_serving/test_soak.py
+	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/promises/serving/test_soak.py
 
 # Random faults on a whole suite: CHAOS_MINUTES, CHAOS_SEED, CHAOS_WITHOUT. docs/robustness.md gets the counts.
 chaos: $(VENV)/built
-	PYTHONPATH=tests $(BIN)/python -m chaos --output build/chaos
-	$(BIN)/python tests/robustness_table.py --chaos build/chaos/chaos.json --tests build/test-counts.json
+	PYTHONPATH=tests $(BIN)/python -m support.chaos --output build/chaos
+	$(BIN)/python tests/support/summaries/robustness_table.py --chaos build/chaos/chaos.json --tests build/test-counts.json
 
 # Every key of the job under every strategy: it has an effect, is refused, or is reported. Fails if one is silent; minutes.
 key-effects: $(VENV)/built
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m key_effects --output build/key-effects.txt
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m support.key_effects --output build/key-effects.txt
 
 bench-train: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/train.py --rounds 5
@@ -86,13 +86,14 @@ FUZZ ?= 2
 fuzz: $(VENV)/built
 	PATH="$(abspath $(BIN)):$$PATH" CLICKLINE_FUZZ_SECONDS=$$(($(FUZZ) * 60)) sh native/tests/fuzz.sh
 	CLICKLINE_FUZZ_EXAMPLES=$$(($(FUZZ) * 1500)) CLICKLINE_FUZZ_SEED=$${CLICKLINE_FUZZ_SEED:-$$(date +%s)} \
-	  $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/fuzzing tests/cube_formats tests/publishing/test_hostile_versions.py \
-	  tests/file_serving/test_file_paths.py
+	  $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/fuzz tests/compat tests/versions/test_hostile_versions.py \
+	  tests/fileserver/test_file_paths.py
 
 reference: $(VENV)/built
 	$(BIN)/python -m clickline.config.reference docs/reference
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
+	$(BIN)/python -m clickline.ps.protocol.protocol_page docs/reference
 
 # The site in build/site, from docs/; a link that leads nowhere is an error. Nothing is loaded from elsewhere.
 docs: $(VENV)/built pictures

@@ -25,10 +25,10 @@ from clickline.cube.cube_client import Cube
 from clickline.data.synthetic import write_criteo
 from clickline.launch.local_cube import LocalCube
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.metrics.counters import Counts, series
+from clickline.serve.metrics.counters import Counters, series
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.store import Store, open_store
 from serve_parts import CATEGORIES, INTEGERS
@@ -88,7 +88,7 @@ def _body(rows: list[dict[str, Any]]) -> bytes:
 def _compare(
     directory: Path, store: Store, cube: LocalCube, caches: CacheSizes, stream: list[bytes], title: str, what: str
 ) -> None:
-    counts = Counts(directory / f"{title}.counts")
+    counts = Counters(directory / f"{title}.counts")
     with _predictor(store, cube, CacheSizes(), None) as without, _predictor(store, cube, caches, counts) as with_cache:
         for body in stream[:20]:
             _ask(without, body)
@@ -106,8 +106,8 @@ def _compare(
     print(f"{title}: hit rate {hits / max(hits + misses, 1):.1%}; {'; '.join(figures)}", flush=True)
 
 
-def _predictor(store: Store, cube: LocalCube, caches: CacheSizes, counts: Counts | None) -> Predictor:
-    served = Served(
+def _predictor(store: Store, cube: LocalCube, caches: CacheSizes, counts: Counters | None) -> Predictor:
+    served = ServedModel(
         NAME,
         store,
         cube=Cube.connect(cube.servers, token=cube.token.encode(), name=NAME),
@@ -123,11 +123,11 @@ def _predictor(store: Store, cube: LocalCube, caches: CacheSizes, counts: Counts
 def _ask(predictor: Predictor, body: bytes) -> None:
     """The way of a request, its body read included; the network between client and server is not."""
     chosen = predictor.choose()
-    key = ("plain", body) if chosen.loaded.requests is not None else None
+    key = ("plain", body) if chosen.model_version.requests is not None else None
     if key is not None and predictor.cached(chosen, key) is not None:
         return
     there = threading.Event()
-    question = chosen.loaded.reader.from_json(body, most_rows=4096)
+    question = chosen.model_version.reader.from_json(body, most_rows=4096)
     predictor.submit(chosen, question, done=lambda _: there.set(), timeout=30, cache_key=key)
     there.wait()
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clickline.config import Job
-from delivery_summary import write_deliveries
-from fault_summary import write_faults
-from processes import small_settings
-from sharing import made_once
+from support.made_once import made_once
+from support.processes import small_settings
+from support.summaries.delivery_summary import write_deliveries
+from support.summaries.fault_summary import write_faults
 
 # Read when PyTorch loads. Tests run side by side, and their tensors are so small that a second thread for them costs
 # more than it saves, the more so if it spins while it waits. Jobs that say how many threads they want get them.

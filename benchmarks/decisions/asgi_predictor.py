@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
 
+from clickline.net.request_errors import RequestError
+from clickline.serve.prediction import PredictionResult
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.protocols import json_rows
-from clickline.serve.requests import Answer, RequestError
 from clickline.serve.serve_settings import ServeConfig
 
 Message = MutableMapping[str, Any]
@@ -61,8 +62,8 @@ class AsgiPredictor:
             while not predictor.ready():
                 await asyncio.sleep(0.01)
         chosen = predictor.choose()
-        question = chosen.loaded.reader.from_json(body, most_rows=MOST_ROWS)
-        future: asyncio.Future[Answer | RequestError] = loop.create_future()
+        question = chosen.model_version.reader.from_json(body, most_rows=MOST_ROWS)
+        future: asyncio.Future[PredictionResult | RequestError] = loop.create_future()
         predictor.submit(chosen, question, done=future.set_result)
         answer = await future
         if isinstance(answer, RequestError):

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from clickline.serve.metrics.counters import SECONDS as BUCKETS
-from clickline.serve.metrics.counters import Counts, series
+from clickline.serve.metrics.counters import Counters, series
 from clickline.serve.metrics.metrics_page import page
 from decision_table import DecisionTable, Options, options
 from peers import output_of, scratch
@@ -48,10 +48,10 @@ def figures(request: Callable[[], None], scrape: Callable[[], object], files: Pa
 
 
 def of_ours(directory: Path, seconds: float) -> dict[str, float]:
-    workers = [Counts(directory / f"{rank}.counts") for rank in range(WORKERS)]
+    workers = [Counters(directory / f"{rank}.counts") for rank in range(WORKERS)]
     request_series, stage_series = series("plain", "ctr", "a"), [series(stage, "ctr", "a") for stage in STAGES]
 
-    def request(counts: Counts) -> None:
+    def request(counts: Counters) -> None:
         counts.count("clickline_requests_total", 1.0, request_series)
         for stage in stage_series:
             counts.observe("clickline_seconds", 0.0004, stage)

@@ -1,4 +1,4 @@
-// Python face of cube_server.h and cube_client.h.
+// Python bindings of cube/server.h and cube/client/client.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -9,13 +9,15 @@
 
 #include <optional>
 
-#include "cube_client.h"
-#include "cube_server.h"
-#include "gil.h"
-#include "python_handler.h"
+#include "bind/python/gil.h"
+#include "bind/python/python_handler.h"
+#include "cube/client/client.h"
+#include "cube/server.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::dictionary;
+using namespace clickline::wire;
+using namespace clickline::cube;
 using clickline::bind::Gil;
 using clickline::bind::NoGil;
 using clickline::bind::PythonHandler;
@@ -65,7 +67,7 @@ void make_server(ServedCube *place, std::string address, std::string name, std::
                  size_t max_unauthenticated) {
   if (max_unauthenticated < 1) throw std::invalid_argument("max_unauthenticated must be 1 or more but got 0");
   if (token.size() == 0) throw std::invalid_argument("the token must not be empty");
-  Writer().text(job).text(name);  // at most 255 bytes each
+  PayloadWriter().text(job).text(name);  // at most 255 bytes each
   ServerConfig config{std::move(address), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
                       max_frame, max_connections, max_unauthenticated};
   config.spin = true;
@@ -121,15 +123,15 @@ void check_signals() {
 
 void make_client(CubeClient *place, std::vector<std::vector<std::string>> shards, std::string name, std::string job,
                  nb::bytes token, double timeout, double hedge, int retries, uint64_t max_frame) {
-  Writer().text(job).text(name);
+  PayloadWriter().text(job).text(name);
   Identity identity{std::string(token.c_str(), token.size()), std::move(job), std::move(name)};
   new (place) CubeClient({std::move(shards), std::move(identity), timeout, hedge, retries, max_frame});
   place->check_signals = check_signals;
 }
 
-Got get(CubeClient &client, std::string_view table, Keys keys, std::optional<uint64_t> version) {
+GetResult get(CubeClient &client, std::string_view table, Keys keys, std::optional<uint64_t> version) {
   if (version && !*version) throw std::invalid_argument("versions are numbered from 1");
-  Got got;
+  GetResult got;
   bool interrupted = false;
   {
     NoGil release;
@@ -163,7 +165,7 @@ nb::dict client_counts(const CubeClient &client) {
 }
 
 nb::object values_of(nb::handle self) {
-  Got &got = nb::cast<Got &>(self);
+  GetResult &got = nb::cast<GetResult &>(self);
   auto *bytes = reinterpret_cast<uint8_t *>(got.values.data());
   if (!got.row_bytes && got.offsets.size())
     return nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(bytes, {got.values_bytes}, self));
@@ -171,7 +173,7 @@ nb::object values_of(nb::handle self) {
 }
 
 nb::object offsets_of(nb::handle self) {
-  Got &got = nb::cast<Got &>(self);
+  GetResult &got = nb::cast<GetResult &>(self);
   if (!got.offsets.size()) return nb::none();
   return nb::cast(nb::ndarray<nb::numpy, uint64_t, nb::ndim<1>>(got.offsets.data(), {got.offsets.size()}, self));
 }
@@ -195,19 +197,19 @@ void bind_cube(nb::module_ &m) {
       .def("current", [](const ServedCube &s) { return s.server->service.current(); })
       .def("counts", &server_counts)
       .def("close", &ServedCube::close);
-  nb::class_<Got>(m, "Got")
-      .def_ro("version", &Got::version)
-      .def_prop_ro("code", [](const Got &got) { return static_cast<int>(got.code); })
-      .def_ro("dtype", &Got::dtype)
-      .def_ro("dim", &Got::dim)
-      .def_ro("row_bytes", &Got::row_bytes)
+  nb::class_<GetResult>(m, "Got")
+      .def_ro("version", &GetResult::version)
+      .def_prop_ro("code", [](const GetResult &got) { return static_cast<int>(got.code); })
+      .def_ro("dtype", &GetResult::dtype)
+      .def_ro("dim", &GetResult::dim)
+      .def_ro("row_bytes", &GetResult::row_bytes)
       .def_prop_ro("status", [](nb::handle self) {
-        Got &got = nb::cast<Got &>(self);
+        GetResult &got = nb::cast<GetResult &>(self);
         return nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(got.status.data(), {got.count}, self);
       })
       .def_prop_ro("values", &values_of)
       .def_prop_ro("offsets", &offsets_of)
-      .def_prop_ro("errors", [](const Got &got) { return got.errors; });
+      .def_prop_ro("errors", [](const GetResult &got) { return got.errors; });
   nb::class_<CubeClient>(m, "CubeClient")
       .def("__init__", &make_client, nb::arg("shards"), nb::kw_only(), nb::arg("name"), nb::arg("job"),
            nb::arg("token"), nb::arg("timeout") = 1.0, nb::arg("hedge") = 0.0, nb::arg("retries") = 2,

@@ -1,5 +1,5 @@
-// Python face of dictionary.h, dictionary_write.h and rows_encoding.h. Lookups are called with small batches, so that
-// what stands between Python and them is kept short.
+// Python bindings of dictionary/dictionary.h, writer.h and row_encoding.h. Lookups are called with small batches, so the
+// path from Python to them is kept short.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -10,15 +10,16 @@
 
 #include <optional>
 
-#include "buffers.h"
-#include "dictionary.h"
-#include "dictionary_write.h"
-#include "gil.h"
-#include "rows_encoding.h"
+#include "bind/python/buffers.h"
+#include "bind/python/gil.h"
+#include "dictionary/dictionary.h"
+#include "dictionary/row_encoding.h"
+#include "dictionary/writer.h"
 
 namespace nb = nanobind;
-using namespace clickline;
-using clickline::bind::Buffer;
+using namespace clickline::base;
+using namespace clickline::dictionary;
+using clickline::bind::BorrowedArray;
 using clickline::bind::without_lock;
 
 namespace {
@@ -42,12 +43,12 @@ uint32_t row_bytes(const Layers &l) { return l.row_bytes(); }
 
 template <class Source>
 nb::object lookup(const Source &source, nb::handle keys, nb::object out, int threads) {
-  const Buffer wanted(keys, "keys");
+  const BorrowedArray wanted(keys, "keys");
   const std::span<const uint64_t> span(wanted.uint64s(), wanted.length());
   const size_t bytes = row_bytes(source);
   if (out.is_none()) out = empty(uint8_type, span.size(), bytes);
   nb::object status = empty(uint8_type, span.size());
-  const Buffer rows(out, "out", true), states(status, "status", true);
+  const BorrowedArray rows(out, "out", true), states(status, "status", true);
   char *to = rows.uint8s(2);
   if (rows.length() != span.size() || rows.width() != bytes)
     throw std::invalid_argument("Argument 'out' must be [" + std::to_string(span.size()) + ", " +
@@ -62,11 +63,11 @@ nb::object lookup(const Source &source, nb::handle keys, nb::object out, int thr
 
 template <class Source>
 nb::object lookup_values(const Source &source, nb::handle keys) {
-  const Buffer wanted(keys, "keys");
+  const BorrowedArray wanted(keys, "keys");
   const std::span<const uint64_t> span(wanted.uint64s(), wanted.length());
   std::vector<std::string_view> values(span.size());
   nb::object status = empty(uint8_type, span.size()), offsets = empty(uint64_type, span.size() + 1);
-  const Buffer states(status, "status", true), places(offsets, "offsets", true);
+  const BorrowedArray states(status, "status", true), places(offsets, "offsets", true);
   auto *state = reinterpret_cast<uint8_t *>(states.uint8s(1));
   auto *place = const_cast<uint64_t *>(places.uint64s());
   uint64_t total = 0;
@@ -75,7 +76,7 @@ nb::object lookup_values(const Source &source, nb::handle keys) {
     total = place_values(values, place);
   });
   nb::object bytes = empty(uint8_type, total);
-  const Buffer out(bytes, "bytes", true);
+  const BorrowedArray out(bytes, "bytes", true);
   char *to = out.uint8s(1);
   without_lock(span.size(), [&] { copy_values(values, to); });
   return nb::make_tuple(status, offsets, bytes);
@@ -94,7 +95,7 @@ nb::object values(nb::handle self) {
   return view(self, data, {d.header().count, d.header().row_bytes});
 }
 
-nb::dict facts(const DictionaryFacts &facts) {
+nb::dict facts(const DictionarySummary &facts) {
   nb::dict result;
   result["count"] = facts.count;
   result["deleted"] = facts.deleted;
@@ -105,7 +106,7 @@ nb::dict facts(const DictionaryFacts &facts) {
 // Native work that ends in a file, without Python's lock.
 template <class Work>
 nb::dict written(Work work) {
-  DictionaryFacts result;
+  DictionarySummary result;
   {
     clickline::bind::NoGil release;
     result = work();
@@ -119,8 +120,8 @@ nb::dict write_from_arrays(const Path &path, nb::handle keys, nb::object values,
                            nb::object deleted, uint32_t first_bucket, uint32_t last_bucket, int threads) {
   DictionaryHeader shape;
   shape.dtype = dtype, shape.dim = dim, shape.first_bucket = first_bucket, shape.last_bucket = last_bucket;
-  const Buffer written_keys(keys, "keys");
-  std::optional<Buffer> gone, offsets, bytes;
+  const BorrowedArray written_keys(keys, "keys");
+  std::optional<BorrowedArray> gone, offsets, bytes;
   DictionaryArrays arrays;
   arrays.keys = {written_keys.uint64s(), written_keys.length()};
   if (!deleted.is_none()) {
@@ -149,23 +150,23 @@ nb::dict write_from_arrays(const Path &path, nb::handle keys, nb::object values,
 }
 
 nb::object encoded(nb::handle rows, uint32_t dtype) {
-  const Buffer from(rows, "rows");
+  const BorrowedArray from(rows, "rows");
   const float *numbers = from.floats();
   const uint32_t dim = static_cast<uint32_t>(from.width());
   nb::object result = empty(uint8_type, from.length(), DictionaryHeader::bytes_of_row(dtype, dim));
-  encode_rows(numbers, from.length(), dim, dtype, Buffer(result, "result", true).uint8s(2));
+  encode_rows(numbers, from.length(), dim, dtype, BorrowedArray(result, "result", true).uint8s(2));
   return result;
 }
 
 nb::object decoded(nb::handle values, uint32_t dtype, uint32_t dim) {
-  const Buffer from(values, "values");
+  const BorrowedArray from(values, "values");
   const char *bytes = from.uint8s(2);
   if (from.width() != DictionaryHeader::bytes_of_row(dtype, dim))
     throw std::invalid_argument("Argument 'values' must have rows of " +
                                 std::to_string(DictionaryHeader::bytes_of_row(dtype, dim)) + " bytes but they have " +
                                 std::to_string(from.width()));
   nb::object result = empty(float32_type, from.length(), dim);
-  decode_rows(bytes, from.length(), dim, dtype, const_cast<float *>(Buffer(result, "result", true).floats()));
+  decode_rows(bytes, from.length(), dim, dtype, const_cast<float *>(BorrowedArray(result, "result", true).floats()));
   return result;
 }
 

@@ -1,11 +1,11 @@
-// Python face of hash.h.
+// Python bindings of base/hash.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string_view.h>
 
-#include "hash.h"
+#include "base/hash.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::base;
 
 void bind_hash(nb::module_ &m) {
   m.def(

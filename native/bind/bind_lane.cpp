@@ -1,4 +1,4 @@
-// Python face of wire_client.h. Arrays are taken as they are or refused, never converted.
+// Python bindings of wire/lane.h. Arrays are taken as they are or refused, never converted.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -9,11 +9,12 @@
 #include <numeric>
 #include <optional>
 
-#include "gil.h"
-#include "wire_client.h"
+#include "bind/python/gil.h"
+#include "wire/lane.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::wire;
 using clickline::bind::Gil;
 using clickline::bind::NoGil;
 
@@ -82,7 +83,7 @@ class Views {
 
 void make(Lane *place, std::vector<std::string> addresses, nb::bytes token, std::string job, std::string name,
           uint64_t client, uint32_t lane, double deadline, double retry_for, uint64_t max_frame) {
-  Writer().text(job).text(name);  // at most 255 bytes each
+  PayloadWriter().text(job).text(name);  // at most 255 bytes each
   new (place) Lane({std::move(addresses), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
                     client, lane, deadline, retry_for, max_frame});
   place->check_signals = check_signals;

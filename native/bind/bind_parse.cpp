@@ -1,4 +1,4 @@
-// Python face of parser.h: buffers in, numpy arrays that own their memory out.
+// Python bindings of parse/parser.h: buffers in, numpy arrays that own their memory out.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -8,12 +8,13 @@
 #include <optional>
 #include <stdexcept>
 
-#include "gil.h"
-#include "parser.h"
-#include "views.h"
+#include "bind/python/gil.h"
+#include "bind/python/views.h"
+#include "parse/parser.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::parse;
 using clickline::bind::View;
 using clickline::bind::numpy_of;
 
@@ -30,7 +31,7 @@ struct PyParsed {
   nb::object labels, dense, keys, offsets, weights, times, groups, missing_slots, missing_dense;
   nb::list errors;
 
-  PyParsed(Parsed &&p, const Layout &layout)
+  PyParsed(ParsedRows &&p, const Layout &layout)
       : n(p.n), lines(p.lines), bad(p.bad), labels(numpy_of(std::move(p.labels), {p.n, layout.labels.size()})),
         dense(numpy_of(std::move(p.dense), {p.n, size_t{layout.dense_width}})),
         keys(numpy_of(std::move(p.keys), {p.keys_count})), offsets(nb::none()), weights(nb::none()), times(nb::none()),
@@ -67,8 +68,8 @@ void construct(Parser *self, std::string format, std::vector<std::string> column
 
 PyParsed parse(const Parser &self, nb::handle data) {
   const View view(data);
-  const clickline::Bytes bytes = view.lent();
-  std::optional<Parsed> parsed;
+  const Bytes bytes = view.lent();
+  std::optional<ParsedRows> parsed;
   {
     clickline::bind::NoGil unlocked;
     parsed = self.parse({bytes.data, bytes.size});
@@ -76,10 +77,11 @@ PyParsed parse(const Parser &self, nb::handle data) {
   return PyParsed(std::move(*parsed), self.layout());
 }
 
-Kind kind_of(const std::string &name) {
-  static const std::pair<const char *, Kind> kinds[] = {
-      {"text32", Kind::text32}, {"text64", Kind::text64}, {"int64", Kind::int64}, {"uint64", Kind::uint64},
-      {"float32", Kind::float32}, {"float64", Kind::float64}, {"boolean", Kind::boolean}};
+ArrowType kind_of(const std::string &name) {
+  static const std::pair<const char *, ArrowType> kinds[] = {
+      {"text32", ArrowType::text32}, {"text64", ArrowType::text64}, {"int64", ArrowType::int64},
+      {"uint64", ArrowType::uint64}, {"float32", ArrowType::float32}, {"float64", ArrowType::float64},
+      {"boolean", ArrowType::boolean}};
   for (const auto &[known, kind] : kinds)
     if (name == known) return kind;
   throw std::invalid_argument("kind must be text32, text64, int64, uint64, float32, float64 or boolean, got " +
@@ -104,7 +106,7 @@ PyParsed parse_columns(const Parser &self, size_t rows, const std::vector<Column
     c.listed = true, c.list_offset = list_offset;
     c.list_validity = buffer(list_validity), c.list_starts = buffer(list_starts);
   }
-  std::optional<Parsed> parsed;
+  std::optional<ParsedRows> parsed;
   {
     clickline::bind::NoGil unlocked;
     parsed = self.parse_columns(rows, columns);

@@ -1,16 +1,16 @@
-// Python face of plan.h. Arrays it returns are views that keep the plan alive.
+// Python bindings of plan/plan.h. Arrays it returns are views that keep the plan alive.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <vector>
 
-#include "arrays.h"
-#include "gil.h"
-#include "plan.h"
+#include "bind/python/arrays.h"
+#include "bind/python/gil.h"
+#include "plan/plan.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::plan;
 using namespace clickline::bind;
 
 namespace {

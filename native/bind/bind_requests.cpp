@@ -1,4 +1,4 @@
-// Python face of requests.h, tensors.h and json.h: the bytes of a request in, the arrays of its rows out.
+// Python bindings of request/parse_request.h and json.h: the bytes of a request in, the arrays of its rows out.
 //
 // Small requests are read with Python's lock held: to let go of it and get it back takes longer than reading them as
 // soon as another thread waits for it.
@@ -11,14 +11,15 @@
 #include <optional>
 #include <string>
 
-#include "buffers.h"
-#include "gil.h"
-#include "parser.h"
-#include "requests.h"
-#include "views.h"
+#include "bind/python/buffers.h"
+#include "bind/python/gil.h"
+#include "bind/python/views.h"
+#include "request/parse_request.h"
+#include "request/request_rows.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::parse;
+using namespace clickline::request;
 using clickline::bind::numpy_of;
 using clickline::bind::View;
 
@@ -52,7 +53,7 @@ void translate(const std::exception_ptr &error, void *) {
 }
 
 // Values that the rows lack, counted by column: one that is read as a slot and as a dense feature is one for a client.
-uint64_t missing_values(const Parsed &parsed, const Layout &layout) {
+uint64_t missing_values(const ParsedRows &parsed, const Layout &layout) {
   uint64_t missing = 0;
   for (const Column &column : layout.columns) {
     uint64_t most = 0;
@@ -68,14 +69,14 @@ uint64_t missing_values(const Parsed &parsed, const Layout &layout) {
 // rows, dense, keys, offsets or None, how many values were missing
 template <class Read>
 nb::tuple rows_of(const Parser &parser, size_t size, Read read) {
-  std::optional<Parsed> parsed;
+  std::optional<ParsedRows> parsed;
   if (size < kSmall) {
     parsed = read();
   } else {
     clickline::bind::NoGil unlocked;
     parsed = read();
   }
-  Parsed &p = *parsed;
+  ParsedRows &p = *parsed;
   const Layout &layout = parser.layout();
   nb::object offsets = nb::none();
   if (p.ragged) offsets = numpy_of(std::move(p.offsets), {p.n * layout.slots.size() + 1});
@@ -84,14 +85,14 @@ nb::tuple rows_of(const Parser &parser, size_t size, Read read) {
                         numpy_of(std::move(p.keys), {p.keys_count}), offsets, missing);
 }
 
-nb::tuple parse_json(const Parser &self, nb::handle body, size_t most_rows) {
+nb::tuple rows_of_json(const Parser &self, nb::handle body, size_t most_rows) {
   const View view(body);
-  return rows_of(self, view.bytes().size(), [&] { return self.parse_json(view.bytes(), most_rows); });
+  return rows_of(self, view.bytes().size(), [&] { return parse_json(self, view.bytes(), most_rows); });
 }
 
-nb::tuple parse_feasigns(const Parser &self, nb::handle body, size_t most_rows) {
+nb::tuple rows_of_feasigns(const Parser &self, nb::handle body, size_t most_rows) {
   const View view(body);
-  return rows_of(self, view.bytes().size(), [&] { return self.parse_feasigns(view.bytes(), most_rows); });
+  return rows_of(self, view.bytes().size(), [&] { return parse_feasigns(self, view.bytes(), most_rows); });
 }
 
 // Tensors and what their views look into.
@@ -106,8 +107,8 @@ struct PyTensors {
   size_t size = 0;   // about so many bytes
 };
 
-nb::tuple parse_tensors(const Parser &self, const PyTensors &inputs, size_t most_rows) {
-  return rows_of(self, inputs.size, [&] { return self.parse_tensors(inputs.tensors, most_rows); });
+nb::tuple rows_of_tensors(const Parser &self, const PyTensors &inputs, size_t most_rows) {
+  return rows_of(self, inputs.size, [&] { return parse_tensors(self, inputs.tensors, most_rows); });
 }
 
 nb::tuple infer_request(nb::handle body, std::optional<size_t> header_length) {
@@ -227,7 +228,7 @@ std::optional<std::string> member(nb::handle body, const std::string &name) {
 }
 
 nb::bytes json_floats(nb::handle array) {
-  const clickline::bind::Buffer buffer(array, "array");
+  const clickline::bind::BorrowedArray buffer(array, "array");
   const float *numbers = buffer.floats();
   std::string out = "[";
   for (size_t i = 0; i < buffer.length() * buffer.width(); ++i) {
@@ -263,7 +264,7 @@ void bind_requests(nb::module_ &m) {
     nb::cpp_function_def(function, nb::scope(parser), nb::name(name), nb::is_method(), nb::arg(first),
                          nb::arg("most_rows"));
   };
-  method("parse_json", &parse_json, "body");
-  method("parse_feasigns", &parse_feasigns, "body");
-  method("parse_tensors", &parse_tensors, "tensors");
+  method("parse_json", &rows_of_json, "body");
+  method("parse_feasigns", &rows_of_feasigns, "body");
+  method("parse_tensors", &rows_of_tensors, "tensors");
 }

@@ -1,4 +1,4 @@
-// Python face of sequence_file.h: chunks as numpy arrays.
+// Python bindings of compat/sequence_file.h: chunks as numpy arrays.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
@@ -8,15 +8,15 @@
 #include <mutex>
 #include <optional>
 
-#include "arrays.h"
-#include "gil.h"
-#include "sequence_file.h"
+#include "bind/python/arrays.h"
+#include "bind/python/gil.h"
+#include "compat/sequence_file.h"
 
 namespace nb = nanobind;
-using namespace clickline;
-using bind::checked;
-using bind::Input;
-using bind::kAny;
+using namespace clickline::compat;
+using clickline::bind::checked;
+using clickline::bind::Input;
+using clickline::bind::kAny;
 
 namespace {
 
@@ -44,7 +44,7 @@ nb::object next_chunk(PyReader &self, uint64_t records, uint64_t max_bytes) {
   if (!records) throw std::invalid_argument("records must be at least 1, got 0");
   SequenceChunk chunk;
   {
-    bind::NoGil unlocked;
+    clickline::bind::NoGil unlocked;
     std::lock_guard lock(self.turn);
     chunk = self.file.read(records, max_bytes);
   }
@@ -69,7 +69,7 @@ void append_chunk(PyWriter &self, Input keys, Input values, std::optional<Input>
                                                              : checked<uint8_t>(values, "values", {n, kAny}));
   const uint64_t *start = offsets ? checked<uint64_t>(*offsets, "offsets", {n + 1}) : nullptr;
   const uint64_t width = offsets ? 0 : values.shape(1);
-  bind::NoGil unlocked;
+  clickline::bind::NoGil unlocked;
   if (start)  // all of them first, so that a wrong one leaves no half of a chunk behind
     for (size_t i = 0; i <= count; ++i)
       if (start[i] > values.shape(0) || (i && start[i] < start[i - 1]))
@@ -111,6 +111,6 @@ void bind_sequence(nb::module_ &m) {
       .def("finish", [](PyWriter &self) {
         std::lock_guard lock(self.turn);
         self.file.finish();
-      }, nb::call_guard<bind::NoGil>())
+      }, nb::call_guard<clickline::bind::NoGil>())
       .def_prop_ro("records", [](const PyWriter &self) { return self.file.records(); });
 }

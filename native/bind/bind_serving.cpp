@@ -1,22 +1,23 @@
-// Python face of row_cache.h, and a histogram of what is predicted. Both are used with Python's lock held: to let go of
-// it takes longer than their work for a batch.
+// Python bindings of cube/row_cache.h, and a histogram of predictions. Both are used with Python's lock held:
+// releasing it takes longer than their work for a batch.
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "arrays.h"
-#include "parsed.h"
-#include "row_cache.h"
-#include "views.h"
+#include "bind/python/arrays.h"
+#include "bind/python/views.h"
+#include "cube/row_cache.h"
+#include "parse/row_builder.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::parse;
+using namespace clickline::cube;
 using namespace clickline::bind;
 
 namespace {
 
-// Adds to numbers that somebody else keeps: one for each bucket, one for what is above, then the sum of all.
+// Adds to counters in the caller's array: one for each bucket, one for values above the last, then the sum of all.
 class Histogram {
  public:
   Histogram(Output numbers, std::vector<double> bounds) : numbers_(std::move(numbers)), bounds_(std::move(bounds)) {

@@ -1,4 +1,4 @@
-// Python face of table.h. Arrays are taken as they are or refused, never converted: a silent copy of `out`
+// Python bindings of table/table.h. Arrays are taken as they are or refused, never converted: a silent copy of `out`
 // would be lost, and one of the inputs would cost more than the call.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -11,13 +11,15 @@
 #include <optional>
 #include <tuple>
 
-#include "dictionary_write.h"
-#include "gil.h"
-#include "table.h"
-#include "table_header.h"
+#include "bind/python/gil.h"
+#include "dictionary/writer.h"
+#include "table/file/header.h"
+#include "table/table.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::base;
+using namespace clickline::table;
+using namespace clickline::dictionary;
 
 namespace {
 
@@ -218,7 +220,7 @@ void bind_table(nb::module_ &m) {
            nb::arg("shows").noconvert(), nb::arg("clicks").noconvert(), nb::arg("slots").noconvert(), nb::kw_only(),
            nb::arg("tick"))
       .def("reset", &Table::reset, nb::kw_only(), nb::arg("threads") = 1, nb::call_guard<clickline::bind::NoGil>(),
-           "Every row learns anew from its initial value; keys, counts and who waits stay.")
+           "Every row learns anew from its initial value; keys, counts and waiting keys stay.")
       .def("evict", [](Table &t, int64_t now, double decay, int threads) {
             const uint32_t tick = tick_of("now", now);
             clickline::bind::NoGil release;
@@ -245,7 +247,7 @@ void bind_table(nb::module_ &m) {
           "Rows that the table has get the weights and state that they have in the file; keys and counts stay.")
       .def("write_dictionary", [](const Table &t, const std::filesystem::path &path, uint32_t dtype, uint32_t first,
                                   uint32_t last, int threads) {
-            DictionaryFacts facts;
+            DictionarySummary facts;
             {
               clickline::bind::NoGil release;
               facts = t.write_dictionary(path.string(), dtype, first, last, threads);

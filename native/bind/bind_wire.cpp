@@ -1,4 +1,4 @@
-// Python face of wire_server.h.
+// Python bindings of wire/server.h.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -7,13 +7,15 @@
 
 #include <map>
 
-#include "gil.h"
-#include "python_handler.h"
-#include "table.h"
-#include "wire_server.h"
+#include "bind/python/gil.h"
+#include "bind/python/python_handler.h"
+#include "table/table.h"
+#include "wire/server.h"
 
 namespace nb = nanobind;
-using namespace clickline;
+using namespace clickline::table;
+using namespace clickline::wire;
+using namespace clickline::pserver;
 using clickline::bind::NoGil;
 using clickline::bind::PythonHandler;
 
@@ -51,7 +53,7 @@ struct Served {
       NoGil release;
       server->close();
     }
-    handler->drop();  // and with it what may hold this server: a cycle that nobody else could see
+    handler->drop();  // it may hold a reference to this server, a cycle that Python's collector cannot see
     tables.clear();
   }
 };
@@ -60,7 +62,7 @@ void make(Served *place, std::string address, nb::bytes token, std::string job, 
           uint64_t max_frame, size_t max_connections, size_t max_unauthenticated, bool once, bool answers_again) {
   if (max_unauthenticated < 1) throw std::invalid_argument("max_unauthenticated must be 1 or more but got 0");
   if (token.size() == 0) throw std::invalid_argument("the token must not be empty");
-  Writer().text(job).text(name);  // at most 255 bytes each
+  PayloadWriter().text(job).text(name);  // at most 255 bytes each
   ServerConfig config{std::move(address), {std::string(token.c_str(), token.size()), std::move(job), std::move(name)},
                       max_frame, max_connections, max_unauthenticated, once, answers_again};
   auto function = std::make_unique<PythonHandler>(handler.ptr());

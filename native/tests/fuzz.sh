@@ -6,7 +6,7 @@ here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 build="$here/../../build/native-address-undefined"
 export CLICKLINE_FUZZ_SECONDS="${CLICKLINE_FUZZ_SECONDS:-60}" CLICKLINE_FUZZ_SEED="${CLICKLINE_FUZZ_SEED:-$(date +%s)}"
 if [ $# -eq 0 ]; then
-  for source in "$here"/fuzz_*.cpp; do set -- "$@" "$(basename "$source" .cpp)"; done
+  for source in "$here"/*/fuzz_*.cpp; do set -- "$@" "$(basename "$source" .cpp)"; done
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

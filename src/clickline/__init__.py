@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clickline.launch.local_stack import up as up
     from clickline.launch.training_run import train_job as train_job
     from clickline.models.base import Model as Model
-    from clickline.serve.requests import RequestError as RequestError
+    from clickline.net.request_errors import RequestError as RequestError
 
     __version__: str
 
@@ -46,7 +46,7 @@ _EXPORTS = {
     "Client": "clickline.client.client",
     "AsyncClient": "clickline.client.async_client",
     "Prediction": "clickline.client.payloads",
-    "RequestError": "clickline.serve.requests",
+    "RequestError": "clickline.net.request_errors",
     "ClicklineError": "clickline.errors",
     "JobError": "clickline.errors",
     "DataError": "clickline.errors",

@@ -43,7 +43,7 @@ class Table:
         clip: float = 0.0,
         init_scale: float = 0.01,
         seed: int = 0,
-        policies: list[tuple[int, float, int, float, float, float]] = ...,
+        policies: Sequence[tuple[int, float, int, float, float, float]] = ...,
     ) -> None:
         """Policies, one per slot: (count, probability, unseen_for, min_score, show_weight, click_weight)."""
 

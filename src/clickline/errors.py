@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class ClicklineError(Exception):
         super().__init__(*args)
         self.errors = list(errors)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The error for programs: what `--json` prints."""
         facts = {"type": type(self).__name__, "message": str(self), "exit_code": self.exit_code}
         return facts | ({"errors": [asdict(problem) for problem in self.errors]} if self.errors else {})
@@ -57,7 +56,7 @@ class ClicklineError(Exception):
 class JobError(ClicklineError):
     exit_code = 3
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return super().as_dict() | {"errors": [asdict(problem) for problem in self.errors]}
 
 

@@ -24,7 +24,7 @@ _copies: list[Path] = []
 
 
 def file_of(reference: str) -> str | None:
-    """The file that a reference names, as it names it; None if it names a module, or is no reference."""
+    """The file that a reference names, as it names it; None if it names a module, or is not a reference."""
     place, separator, _ = reference.rpartition(":")
     return place if separator and place.endswith(".py") else None
 
@@ -43,19 +43,19 @@ def look_for_copies_in(directory: Path) -> None:
 
 
 def load_class(reference: str, *, base: type[T], what: str) -> type[T]:
-    """The class that `reference` names, which must derive from `base`; `what` says in errors what it is for."""
+    """The class that `reference` names, which must derive from `base`; `what` names its key in errors."""
     module, place, name = _module_of(reference, what=what, kind="Class")
     found = getattr(module, name, None)
     if not isinstance(found, type):
         known = _classes(module, base)
-        raise JobError(f"{what}: {place} has no class '{name}'. Known classes: {', '.join(known) or 'none'}.")
+        raise JobError(f"{what}: {place} has no class '{name}'; known classes: {', '.join(known) or 'none'}")
     if not issubclass(found, base):
-        raise JobError(f"{what}: {reference} must derive from {base.__module__}.{base.__name__}.")
+        raise JobError(f"{what}: {reference} must derive from clickline.{base.__name__}")  # both bases are public names
     return found
 
 
 def load_function(reference: str, *, what: str) -> Callable[..., Any]:
-    """The function that `reference` names; `what` says in errors what it is for."""
+    """The function that `reference` names; `what` names its key in errors."""
     module, place, name = _module_of(reference, what=what, kind="function")
     found = getattr(module, name, None)
     if not callable(found):
@@ -68,7 +68,7 @@ def _module_of(reference: str, *, what: str, kind: str) -> tuple[ModuleType, str
     """The loaded module, how the reference names it, and the name within it."""
     place, separator, name = reference.rpartition(":")
     if not separator or not place or not name:
-        raise JobError(f"{what} '{reference}' must be module:{kind} or path/file.py:{kind}.")
+        raise JobError(f"{what} '{reference}' must be module:{kind} or path/file.py:{kind}")
     module = _from_file(place, what=what) if place.endswith(".py") else _from_import(place, what=what, kind=kind)
     return module, place, name
 
@@ -79,7 +79,7 @@ def _from_file(place: str, *, what: str) -> ModuleType:
         copies = (directory / copy_name(place) for directory in _copies)
         copy = next((one for one in copies if one.is_file()), None)
         if copy is None:
-            raise JobError(f"{what}: no file '{place}' (looked at {path}).")
+            raise JobError(f"{what}: no file '{place}' (looked at {path})")
         path = copy
     # One module per file: loading it twice would make two classes that are not each other's instances.
     name = f"clickline_plugin_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:12]}"
@@ -87,7 +87,7 @@ def _from_file(place: str, *, what: str) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise JobError(f"{what}: '{place}' cannot be loaded as Python.")
+        raise JobError(f"{what}: '{place}' cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and the like look their module up while it loads
     try:
@@ -105,8 +105,8 @@ def _from_import(place: str, *, what: str, kind: str) -> ModuleType:
         # The module itself is missing, as opposed to something it imports in turn.
         if isinstance(error, ModuleNotFoundError) and error.name and (place + ".").startswith(error.name + "."):
             raise JobError(
-                f"{what}: no module '{place}'. Install it, put its directory on PYTHONPATH, or name its file: "
-                f"path/file.py:{kind}."
+                f"{what}: no module '{place}'; install it, put its directory on PYTHONPATH, or name its file: "
+                f"path/file.py:{kind}"
             ) from error
         raise JobError(f"{what}: importing '{place}' failed with {type(error).__name__}: {error}") from error
 

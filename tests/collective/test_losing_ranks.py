@@ -6,11 +6,11 @@ import signal
 import time
 
 import pytest
-from ranks import ends, start_ranks
 
-from clickline.collective.rank import place_of
+from clickline.collective.rank import read_rank
 from clickline.errors import PeerError
-from processes import small_settings, write_job
+from support.processes import small_settings, write_job
+from support.training.rank_processes import ends, start_ranks
 
 pytestmark = pytest.mark.heavy
 
@@ -107,4 +107,4 @@ def test_ranks_of_different_jobs_refuse_each_other(job):
 )
 def test_a_wrong_environment_is_explained(environment, message):
     with pytest.raises(PeerError, match=message):
-        place_of(environment)
+        read_rank(environment)

@@ -10,8 +10,8 @@ import pytest
 
 from clickline.config import Job
 from clickline.train.session import train_job
-from processes import run, small_settings, write_job
-from sharing import made_once
+from support.made_once import made_once
+from support.processes import run, small_settings, write_job
 
 CLUSTERS = {"collective": {"trainers": 2, "threads": 1}, "async": {"pservers": 1, "trainers": 1, "threads": 1}}
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from ranks import PROGRAM, QUIET
 
-from processes import small_settings, write_job
+from support.processes import small_settings, write_job
+from support.training.rank_processes import PROGRAM, QUIET
 
 pytestmark = pytest.mark.heavy
 

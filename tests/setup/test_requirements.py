@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import ROOT
+from support.page_commands import ROOT
 
 NOBODY = 65534
 TOOLS = (

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cube_processes import eventually
-from pages import ROOT
-from suite_processes import lives
+from support.eventually import eventually
+from support.page_commands import ROOT
+from support.suites.suite_processes import lives
 
 WAITS = """#!/bin/sh
 sleep 600 &

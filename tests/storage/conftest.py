@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from object_server import VARIABLES, CuttingProxy, ObjectServer, use_endpoint
+from support.doubles.s3_server import VARIABLES, CuttingProxy, ObjectServer, use_endpoint
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from clickline.errors import DataError, VersionError
 from clickline.versions import donefile
 from clickline.versions.file_copy import fetch_checked
 from clickline.versions.store import Store, open_store
-from object_server import CuttingProxy, ObjectServer
+from support.doubles.s3_server import CuttingProxy, ObjectServer
 
 FOREVER = 10_000
 PART = 50 << 20

@@ -17,12 +17,12 @@ from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions.maintenance import list_versions, verify
 from clickline.versions.store import open_store
-from object_server import SECRET, VARIABLES, ObjectServer
-from processes import small_settings, start, write_job
+from support.doubles.s3_server import SECRET, VARIABLES, ObjectServer
+from support.processes import small_settings, start, write_job
 
 
 def upload(s3: ObjectServer, bucket: str, key: str, content: bytes) -> None:
@@ -82,7 +82,7 @@ def test_globs_and_directories_name_the_same_files_in_a_bucket(logs: dict[str, P
 
 
 def test_what_is_not_in_the_bucket_is_named(logs: dict[str, Path | str]) -> None:
-    with pytest.raises(DataError, match=r"No file matches 's3://.*/day/nothing-\*'"):
+    with pytest.raises(DataError, match=r"no file matches 's3://.*/day/nothing-\*'"):
         find([f"{logs['bucket']}/day/nothing-*"], options={})
     with pytest.raises(DataError, match=r"'s3://no-such-bucket-here/x'"):
         find(["s3://no-such-bucket-here/x"], options={})
@@ -134,7 +134,7 @@ def test_versions_are_published_to_a_bucket_served_and_delivered_from_it(
     assert [(one["version"], one["kind"]) for one in listed] == [(1, "base"), (2, "delta")]
     store = open_store(url)
     assert verify(store, 2) > 0
-    served = Served("ctr", store)
+    served = ServedModel("ctr", store)
     assert served.refresh()  # checks that the sample is predicted as the trainer did
     assert served.status()["version"] == 2
     served.close()

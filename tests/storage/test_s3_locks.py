@@ -14,7 +14,7 @@ import pytest
 from clickline.errors import VersionError
 from clickline.versions.object_lock import ObjectLock, holder_record
 from clickline.versions.store import Store, open_store
-from object_server import CuttingProxy
+from support.doubles.s3_server import CuttingProxy
 
 NAME = ".publishing.lock"
 
@@ -63,13 +63,18 @@ class Overtaken:
         self._system.pipe_file(path, value, **options)
 
 
+def _overtaken(store: Store, meanwhile: Callable[[], object]) -> Store:
+    """The same store, with something that happens just before an object is written."""
+    return replace(store, storage=replace(store.storage, system=Overtaken(store.system, meanwhile)))
+
+
 @pytest.mark.parametrize("before", ["free", "of a dead process"])
 def test_who_is_overtaken_between_looking_and_writing_does_not_get_the_lock(store: Store, before: str) -> None:
     if before != "free":
         store.write(NAME, of_a_dead_process())
     fast = ObjectLock(store, NAME)
     won: list[bool] = []
-    slow = ObjectLock(replace(store, system=Overtaken(store.system, lambda: won.append(fast.acquire()))), NAME)
+    slow = ObjectLock(_overtaken(store, lambda: won.append(fast.acquire())), NAME)
     assert not slow.acquire()
     assert won == [True]
     fast.release()

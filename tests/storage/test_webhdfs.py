@@ -13,13 +13,13 @@ from clickline.config import Job
 from clickline.data.sources.files import find
 from clickline.errors import DataError, VersionError
 from clickline.publish.publisher import Settings, publish
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.train.session import train_job
 from clickline.versions import donefile
 from clickline.versions.maintenance import keep, list_versions, verify
 from clickline.versions.store import open_store
-from processes import small_settings
-from webhdfs_server import WebHdfsServer
+from support.doubles.webhdfs_server import WebHdfsServer
+from support.processes import small_settings
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_versions_are_published_to_hdfs_verified_and_served(hdfs: WebHdfsServer,
     assert [one["kind"] for one in list_versions(store)] == ["base", "delta"]
     assert verify(store, 2) > 0
     assert store.names() == ["v0000000001", "v0000000002", "versions.jsonl"]
-    served = Served("ctr", store)
+    served = ServedModel("ctr", store)
     assert served.refresh()
     assert served.status()["version"] == 2
     served.close()
@@ -87,7 +87,7 @@ def test_a_read_that_is_cut_in_the_middle_is_an_error_that_names_the_file(hdfs: 
 
 
 def test_a_file_that_is_not_there_is_named(hdfs: WebHdfsServer) -> None:
-    with pytest.raises(DataError, match=rf"No such file or directory: '{hdfs.url}/none'"):
+    with pytest.raises(DataError, match=rf"no such file or directory: '{hdfs.url}/none'"):
         find([f"{hdfs.url}/none"], options={})
 
 

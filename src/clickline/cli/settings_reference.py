@@ -19,10 +19,10 @@ each with its key and line, with exit code 3. Editors complete and check a file 
 """
 _SERVE = """\
 Settings of a predictor: `clickline serve --config serve.yaml`, and `clickline up --serve serve.yaml`, which adds its
-own model. [Serving](../serving.md) explains them. The token is no part of the file: it comes from the environment."""
+own model. [Serving](../serving.md) explains them. The token is not part of the file: it comes from the environment."""
 _TRANSFER = """\
 Settings of a transfer: `clickline transfer transfer.yaml`, with the keys of Cube's transfer.conf, which is read too.
-[The cube](../cube.md) explains them. The token is no part of the file: it comes from the environment."""
+[The cube](../cube.md) explains them. The token is not part of the file: it comes from the environment."""
 SERVE = SettingsReference(
     "serve",
     ServeConfig,

@@ -1,33 +1,34 @@
-"""AsyncClient: Client with await, for programs that run in an event loop. What is sent and understood is the same."""
+"""The asynchronous client: Client with await, for programs that run in an event loop. It sends and reads the same."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
-from clickline.client.client import MOST_KEPT, PIECE, Asking
+from clickline.client.client import MOST_KEPT, PIECE, BaseClient
 from clickline.client.http_requests import (
     LostConnection,
     NoAnswer,
-    Patience,
-    Replies,
     Reply,
+    ReplyParser,
+    RetryBudget,
     check,
     default_model,
     model_names,
     model_path,
     read_json,
 )
-from clickline.client.payloads import Prediction, Row, read_plain, read_v2
-from clickline.serve.requests import RequestError
+from clickline.client.payloads import Prediction, Row, read_infer, read_json_rows
+from clickline.net.predictor_documents import ModelMetadata, ServerStatus
+from clickline.net.request_errors import RequestError
 
 
-class _Line:
+class _Connection:
     """One connection of an AsyncClient."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer, self.replies = reader, writer, Replies()
+        self.reader, self.writer, self.replies = reader, writer, ReplyParser()
 
     async def exchange(self, request: bytes) -> Reply:
         self.writer.write(request)
@@ -38,7 +39,7 @@ class _Line:
                 return reply
 
 
-class AsyncClient(Asking):
+class AsyncClient(BaseClient):
     """Client with await; its connections belong to the event loop that they were opened in.
 
     async with AsyncClient("http://127.0.0.1:8010") as client: await client.predict({"C1": "68fd1e64"})
@@ -52,10 +53,10 @@ class AsyncClient(Asking):
 
     async def close(self) -> None:
         """Close idle connections."""
-        lines = [self._idle.pop() for _ in range(len(self._idle))]
-        for line in lines:
-            line.writer.close()
-        await asyncio.gather(*(line.writer.wait_closed() for line in lines), return_exceptions=True)
+        connections = [self._idle.pop() for _ in range(len(self._idle))]
+        for connection in connections:
+            connection.writer.close()
+        await asyncio.gather(*(connection.writer.wait_closed() for connection in connections), return_exceptions=True)
 
     async def predict(
         self,
@@ -68,77 +69,77 @@ class AsyncClient(Asking):
         """As Client.predict."""
         if version is not None:
             name = model or default_model(await self.status())
-            return read_v2((await self._ask(self._pinned(rows, name, version))).body)
-        return read_plain((await self._ask(self._plain(rows, model, key))).body)
+            return read_infer((await self._ask(self._pinned(rows, name, version))).body)
+        return read_json_rows((await self._ask(self._json_rows(rows, model, key))).body)
 
     async def ready(self) -> bool:
         """As Client.ready."""
         try:
-            reply = await self._exchange(self._requests.get("/v2/health/ready"), self._patience())
+            reply = await self._exchange(self._requests.get("/v2/health/ready"), self._retry_budget())
         except (LostConnection, NoAnswer):
             return False
         return reply.status == 200
 
-    async def models(self) -> dict[str, Any]:
+    async def models(self) -> dict[str, ModelMetadata]:
         """As Client.models."""
         return {name: await self.describe(name) for name in model_names(await self.status())}
 
-    async def describe(self, model: str) -> dict[str, Any]:
+    async def describe(self, model: str) -> ModelMetadata:
         """As Client.describe."""
-        said: dict[str, Any] = read_json(await self._get(model_path(model)))
-        return said
+        metadata: ModelMetadata = read_json(await self._get(model_path(model)))
+        return metadata
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> ServerStatus:
         """As Client.status."""
-        said: dict[str, Any] = read_json(await self._get("/status"))
-        return said
+        status: ServerStatus = read_json(await self._get("/status"))
+        return status
 
     async def _get(self, path: str) -> Reply:
         return await self._ask(self._requests.get(path))
 
     async def _ask(self, request: bytes) -> Reply:
-        patience = self._patience()
+        budget = self._retry_budget()
         while True:
             try:
-                reply = await self._exchange(request, patience)
+                reply = await self._exchange(request, budget)
                 check(reply)
                 return reply
             except (RequestError, LostConnection) as error:
-                await asyncio.sleep(patience.pause_after(error))
+                await asyncio.sleep(budget.pause_after(error))
 
-    async def _exchange(self, request: bytes, patience: Patience) -> Reply:
+    async def _exchange(self, request: bytes, budget: RetryBudget) -> Reply:
         while True:
-            line: _Line
+            connection: _Connection
             try:
-                line, idle = self._idle.pop(), True
+                connection, idle = self._idle.pop(), True
             except IndexError:
-                line, idle = await self._connect(patience), False
+                connection, idle = await self._connect(budget), False
             try:
-                async with asyncio.timeout(patience.left()):
-                    reply = await line.exchange(request)
+                async with asyncio.timeout(budget.left()):
+                    reply = await connection.exchange(request)
             except TimeoutError:
-                line.writer.close()
-                raise patience.exhausted() from None
+                connection.writer.close()
+                raise budget.exhausted() from None
             except (OSError, LostConnection) as error:
-                line.writer.close()
-                if idle and not line.replies.begun:
+                connection.writer.close()
+                if idle and not connection.replies.begun:
                     continue
                 raise self._lost(error) from None
-            except BaseException:  # a task that is cancelled leaves half an answer behind
-                line.writer.close()
+            except BaseException:  # a cancelled task leaves part of a response behind
+                connection.writer.close()
                 raise
             if reply.keep and len(self._idle) < MOST_KEPT:
-                self._idle.append(line)
+                self._idle.append(connection)
             else:
-                line.writer.close()
+                connection.writer.close()
             return reply
 
-    async def _connect(self, patience: Patience) -> _Line:
+    async def _connect(self, budget: RetryBudget) -> _Connection:
         try:
-            async with asyncio.timeout(patience.left()):
+            async with asyncio.timeout(budget.left()):
                 opened = asyncio.open_connection(self.address.host, self.address.port, ssl=self._tls)
-                return _Line(*await opened)
+                return _Connection(*await opened)
         except TimeoutError:
-            raise patience.exhausted() from None
+            raise budget.exhausted() from None
         except OSError as error:
             raise self._unreachable(error) from None

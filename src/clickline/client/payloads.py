@@ -1,8 +1,8 @@
-"""Rows of raw values as the body of a request, in each form that a predictor reads; and predictions out of answers.
+"""Bodies of requests from rows of raw values, in each protocol that a predictor speaks; and predictions from replies.
 
-A row is a dict of column → value: text, number, boolean, None, or a list of these. A value means the same in each form.
-Beware: NaN and infinity are sent as null by the JSON forms, as pandas and numpy have no other way to say "nothing
-there"; the server counts them among the missing.
+A row is a dict of column → value: text, number, boolean, None, or a list of these. A value means the same in each
+protocol. Beware: NaN and infinity are sent as null by the JSON protocols, since pandas and numpy mark missing values by
+NaN; the server counts them among the missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from clickline.errors import PeerError
 
 if TYPE_CHECKING:
-    from clickline.serve.protocols.protos import open_inference_pb2 as messages
+    from clickline.net.protos import open_inference_pb2 as messages
 
 Row = Mapping[str, Any]
 _RAW = {"INT64": "<i8", "FP64": "<f8", "BOOL": "?"}
@@ -27,27 +27,27 @@ _RAW = {"INT64": "<i8", "FP64": "<f8", "BOOL": "?"}
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a version says about some rows."""
+    """What a version predicts for some rows."""
 
     probabilities: list[float] | list[dict[str, float]]
-    """One for each row; for a model with several labels a dict of them."""
+    """One for each row; a dict by label for a model with several labels."""
     version: int
-    """The one that all of these come from."""
+    """The version that all of them come from."""
     model: str
     variant: str = ""
     """Tag of the variant that answered, where traffic is split."""
     missing: int = 0
-    """Values that the rows did not have and that were filled in."""
+    """Values that the rows lacked and that were filled in."""
 
 
-def _plain(value: Any) -> Any:
-    """numpy's values as Python's own."""
+def _python_value(value: Any) -> Any:
+    """A value of numpy as Python's own."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"a value of type {type(value).__name__} cannot be sent; use text, numbers, booleans or None")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_encoder = msgspec.json.Encoder(enc_hook=_python_value)
 
 
 def rows_of(rows: Row | Sequence[Row]) -> list[Row]:
@@ -59,15 +59,15 @@ def rows_of(rows: Row | Sequence[Row]) -> list[Row]:
     return list(rows)
 
 
-def plain_body(rows: Sequence[Row], *, key: str | int | None = None) -> bytes:
-    """The form for people: {"instances": […]}."""
-    body: dict[str, Any] = {"instances": rows}
+def json_rows_body(rows: Sequence[Row], *, key: str | int | None = None) -> bytes:
+    """The body of a request with JSON rows: {"instances": […]}."""
+    body: dict[str, object] = {"instances": rows}
     if key is not None:
         body["key"] = key
     return _encoder.encode(body)
 
 
-class _Plain(msgspec.Struct):
+class _JsonRowsReply(msgspec.Struct):
     predictions: list[float | dict[str, float]]
     version: int
     model: str = ""
@@ -75,21 +75,21 @@ class _Plain(msgspec.Struct):
     missing: int = 0
 
 
-_plain_decoder = msgspec.json.Decoder(_Plain)
+_json_rows_decoder = msgspec.json.Decoder(_JsonRowsReply)
 
 
-def read_plain(body: bytes) -> Prediction:
-    """The prediction in an answer to `plain_body`."""
+def read_json_rows(body: bytes) -> Prediction:
+    """The prediction in the reply to JSON rows."""
     try:
-        said = _plain_decoder.decode(body)
+        reply = _json_rows_decoder.decode(body)
     except msgspec.DecodeError as error:
-        raise PeerError(f"the answer is no prediction: {error}; is this a predictor?") from None
-    return Prediction(said.predictions, said.version, said.model, said.variant, said.missing)  # type: ignore[arg-type]
+        raise PeerError(f"the reply is not a prediction: {error}; is this a predictor?") from None
+    return Prediction(reply.predictions, reply.version, reply.model, reply.variant, reply.missing)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One input of the Open Inference Protocol; values row by row, as many in each."""
+    """One input of the Open Inference Protocol; its values row by row, the same number in each."""
 
     name: str
     datatype: str
@@ -105,7 +105,7 @@ class Column:
 
 
 def columns_of(rows: Sequence[Row], *, nulls: bool = False) -> list[Column]:
-    """Rows turned into columns. What a row does not have is null where the form has it (`nulls`), else empty text."""
+    """Rows turned into columns. A missing value is null where the protocol has it (`nulls`), else empty text."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [_column(name, [row.get(name) for row in rows], nulls) for name in names]
 
@@ -113,16 +113,17 @@ def columns_of(rows: Sequence[Row], *, nulls: bool = False) -> list[Column]:
 def _column(name: str, cells: list[Any], nulls: bool) -> Column:
     several = any(isinstance(cell, list | tuple | np.ndarray) for cell in cells)
     if not several:
-        datatype, values = _alike(cells, nulls)
+        datatype, values = _common_type(cells, nulls)
         return Column(name, datatype, [len(cells)], values)
     lists = [list(cell) if isinstance(cell, list | tuple | np.ndarray) else [cell] for cell in cells]
     width = max(1, *map(len, lists))
-    datatype, values = _alike([value for cell in lists for value in (*cell, *[None] * (width - len(cell)))], nulls)
+    padded = [value for cell in lists for value in (*cell, *[None] * (width - len(cell)))]
+    datatype, values = _common_type(padded, nulls)
     return Column(name, datatype, [len(cells), width], values)
 
 
-def _alike(cells: list[Any], nulls: bool) -> tuple[str, list[Any]]:
-    """A type that holds all of them: numbers if all are, else text."""
+def _common_type(cells: list[Any], nulls: bool) -> tuple[str, list[Any]]:
+    """A datatype that holds all values, and the values in it: numbers if all are, else text."""
     cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
     types = {type(cell) for cell in cells}
     if nulls:
@@ -137,7 +138,7 @@ def _alike(cells: list[Any], nulls: bool) -> tuple[str, list[Any]]:
 
 
 def _text(cell: Any) -> str:
-    """A value as a log has it, which means the same."""
+    """A value as the text that stands for it in a log."""
     if cell is None or (isinstance(cell, float) and not math.isfinite(cell)):
         return ""
     if isinstance(cell, bool):
@@ -145,26 +146,26 @@ def _text(cell: Any) -> str:
     return cell if isinstance(cell, str) else _encoder.encode(cell).decode()
 
 
-def v2_body(rows: Sequence[Row], *, key: str | int | None = None) -> bytes:
-    """Open Inference Protocol, as JSON alone."""
+def infer_body(rows: Sequence[Row], *, key: str | int | None = None) -> bytes:
+    """The body of a request of the Open Inference Protocol, as JSON alone."""
     columns = columns_of(rows, nulls=True)
     inputs = [{"name": c.name, "datatype": c.datatype, "shape": c.shape, "data": c.values} for c in columns]
     return _encoder.encode({"inputs": inputs} | _parameters(key))
 
 
-def binary_body(rows: Sequence[Row], *, key: str | int | None = None) -> tuple[bytes, int]:
-    """Open Inference Protocol with binary tensors both ways: the body, and how long its JSON is."""
-    inputs, raws = [], []
+def binary_infer_body(rows: Sequence[Row], *, key: str | int | None = None) -> tuple[bytes, int]:
+    """The same with binary tensors in both directions: the body, and the length of its JSON."""
+    inputs, contents = [], []
     for column in columns_of(rows):
-        raws.append(column.raw())
-        size = {"binary_data_size": len(raws[-1])}
+        contents.append(column.raw())
+        size = {"binary_data_size": len(contents[-1])}
         inputs.append({"name": column.name, "datatype": column.datatype, "shape": column.shape, "parameters": size})
     parameters = {"parameters": {"binary_data_output": True} | _parameters(key).get("parameters", {})}
     head = _encoder.encode({"inputs": inputs} | parameters)
-    return head + b"".join(raws), len(head)
+    return head + b"".join(contents), len(head)
 
 
-def _parameters(key: str | int | None) -> dict[str, Any]:
+def _parameters(key: str | int | None) -> dict[str, dict[str, str | int]]:
     return {} if key is None else {"parameters": {"key": key}}
 
 
@@ -174,42 +175,42 @@ class _Output(msgspec.Struct):
     data: list[float] = []
 
 
-class _Said(msgspec.Struct):
+class _ReplyParameters(msgspec.Struct):
     version: int = 0
     tag: str = ""
 
 
-class _V2(msgspec.Struct):
+class _InferReply(msgspec.Struct):
     model_name: str
     model_version: str
     outputs: list[_Output]
-    parameters: _Said = msgspec.field(default_factory=_Said)
+    parameters: _ReplyParameters = msgspec.field(default_factory=_ReplyParameters)
 
 
-_v2_decoder = msgspec.json.Decoder(_V2)
+_infer_decoder = msgspec.json.Decoder(_InferReply)
 
 
-def read_v2(body: bytes, head: int | None = None) -> Prediction:
-    """The prediction in an answer of the Open Inference Protocol; `head` bytes of it are JSON, all if None."""
+def read_infer(body: bytes, head: int | None = None) -> Prediction:
+    """The prediction in a reply of the Open Inference Protocol. `head`: bytes of it that are JSON; None: all."""
     try:
-        said = _v2_decoder.decode(body if head is None else body[:head])
-        output = said.outputs[0]
+        reply = _infer_decoder.decode(body if head is None else body[:head])
+        output = reply.outputs[0]
         data = output.data if head is None else np.frombuffer(body, "<f4", offset=head).tolist()
-        version = said.parameters.version or int(said.model_version)
+        version = reply.parameters.version or int(reply.model_version)
     except (msgspec.DecodeError, IndexError, ValueError) as error:
-        raise PeerError(f"the answer is no prediction: {error}; is this a predictor?") from None
+        raise PeerError(f"the reply is not a prediction: {error}; is this a predictor?") from None
     width = output.shape[1] if len(output.shape) > 1 else 1
     if len(data) != output.shape[0] * width:
-        raise PeerError(f"the answer has {len(data)} probabilities, but says that its shape is {output.shape}")
+        raise PeerError(f"the reply has {len(data)} probabilities, but its shape is {output.shape}")
     if width > 1:  # this protocol does not name the labels
         named = [{str(i): p for i, p in enumerate(data[at : at + width])} for at in range(0, len(data), width)]
-        return Prediction(named, version, said.model_name, said.parameters.tag)
-    return Prediction(data, version, said.model_name, said.parameters.tag)
+        return Prediction(named, version, reply.model_name, reply.parameters.tag)
+    return Prediction(data, version, reply.model_name, reply.parameters.tag)
 
 
 def infer_request(rows: Sequence[Row], *, model: str, version: int | None = None) -> messages.ModelInferRequest:
-    """The same for gRPC."""
-    from clickline.serve.protocols.protos import open_inference_pb2 as messages
+    """The message of a request over gRPC."""
+    from clickline.net.protos import open_inference_pb2 as messages
 
     request = messages.ModelInferRequest(model_name=model, model_version="" if version is None else str(version))
     for column in columns_of(rows):

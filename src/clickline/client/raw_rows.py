@@ -1,9 +1,9 @@
-"""Rows of a log as instances that a predictor takes: values as they stand in the log, by the name of their column.
+"""Raw rows of a log as instances for a predictor: values as they stand in the log, by the name of their column.
 
-Nothing is hashed or normalised here: that is the server's affair, by the schema of its version. Which rows are sound,
-and what came of them (labels, weights), is what the training's own parser says, so that exactly the rows that training
-or testing would have seen come out, in their order. Text must be UTF-8, since JSON is; bytes that are not are replaced,
-and such a value is then another one than in the log.
+Nothing is hashed or normalised here: the server does that, by the schema of its version. Which rows are valid, and
+their labels and weights, is decided by the parser of the training, so that exactly the rows that training or testing
+would have seen come out, in their order. Text must be UTF-8, since JSON is; other bytes are replaced, and such a value
+is then not the same as in the log.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pyarrow import types
 
 from clickline._native import Parsed, Parser
 from clickline.config.data import Data
-from clickline.data.block_pipeline import way_of_opening
-from clickline.data.position import Place
+from clickline.data.position import LogOffset
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
 from clickline.data.sources.arrow import parse_table
+from clickline.data.sources.block_source import BlockSource
 from clickline.data.sources.files import find
-from clickline.data.sources.text_blocks import Block, Meter, blocks
+from clickline.data.sources.log_block import LogBlock
 from clickline.errors import ClicklineError
 
 Instance = dict[str, Any]
@@ -36,7 +36,7 @@ _CRITEO = ("label", *INTEGERS, *CATEGORIES)
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """Some rows, and what is known of them beside their features."""
+    """Some rows, with their labels and weights."""
 
     instances: list[Instance]
     labels: NDArray[np.float32]
@@ -48,12 +48,12 @@ class RawRows:
 
 
 def raw_rows(data: Data, schema: Schema, paths: list[str], *, rows: int = 256) -> Iterator[RawRows]:
-    """All sound rows of some files, at most so many at a time. Values that the log does not have are left out."""
-    reading = _Reading(schema)
-    opened = way_of_opening(data, schema, meter=Meter())
-    for block in blocks(find(paths, options=data.storage), start=Place(), opened=opened):
+    """All valid rows of some files, at most `rows` at a time. Values that the log does not have are omitted."""
+    reader = _BlockReader(schema)
+    source = BlockSource(data, schema)
+    for block in source.blocks(find(paths, options=data.storage), start=LogOffset()):
         try:
-            instances, parsed = reading.rows(block)
+            instances, parsed = reader.rows(block)
         except ClicklineError as error:
             raise type(error)(f"'{block.path}': {error}") from error
         for first in range(0, len(instances), rows):
@@ -64,12 +64,12 @@ def raw_rows(data: Data, schema: Schema, paths: list[str], *, rows: int = 256) -
 
 def first_rows(data: Data, schema: Schema, paths: list[str], count: int) -> RawRows:
     """The first rows of some files."""
-    found = next(islice(raw_rows(data, schema, paths, rows=count), 1), None)
-    return RawRows([], np.zeros((0, len(schema.labels)), np.float32), None) if found is None else found
+    first = next(islice(raw_rows(data, schema, paths, rows=count), 1), None)
+    return RawRows([], np.zeros((0, len(schema.labels)), np.float32), None) if first is None else first
 
 
-class _Reading:
-    """Takes blocks apart."""
+class _BlockReader:
+    """Splits blocks into rows."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -77,20 +77,20 @@ class _Reading:
         self._wanted = dict.fromkeys([*names, *(dense.column or dense.name for dense in schema.dense)])
         self._parsers: dict[tuple[str, ...], Parser] = {}
 
-    def rows(self, block: Block) -> tuple[list[Instance], Parsed]:
+    def rows(self, block: LogBlock) -> tuple[list[Instance], Parsed]:
         data: Any = block.data
         parser = self._parser(block.columns)
         if not isinstance(data, bytes):
             return self._table_rows(data, parser)
         parsed = parser.parse(data)
-        take = self._way(block.columns)
+        take = self._splitter(block.columns)
         lines = [line.removesuffix(b"\r") for line in data.split(b"\n")]
-        if parsed.bad:  # the parser names only a few of them
-            sound = [len(parser.parse(line)) == 1 for line in lines]
-            lines = [line for line, good in zip(lines, sound, strict=True) if good]
+        if parsed.bad:  # the parser reports only a few of them, so each line is parsed by itself
+            valid = [len(parser.parse(line)) == 1 for line in lines]
+            lines = [line for line, good in zip(lines, valid, strict=True) if good]
         instances = [take(line.decode("utf-8", "replace")) for line in lines if line.strip(b" \t" * self._by_words)]
         if len(instances) != len(parsed):  # or labels would belong to other rows
-            raise ClicklineError(f"{len(parsed)} rows were parsed, but {len(instances)} found; this is a bug")
+            raise ClicklineError(f"{len(parsed)} rows were parsed, but {len(instances)} were split; this is a bug")
         return instances, parsed
 
     @property
@@ -102,26 +102,26 @@ class _Reading:
             self._parsers[columns] = self._schema.parser(columns=list(columns))
         return self._parsers[columns]
 
-    def _way(self, columns: tuple[str, ...]) -> Callable[[str], Instance]:
+    def _splitter(self, columns: tuple[str, ...]) -> Callable[[str], Instance]:
         if self._schema.format == "slots":
             return lambda line: self._words(line, first=0, named_before=True)
         if self._schema.format == "elasticctr":
             return lambda line: self._words(line, first=2, named_before=False)
         known = _CRITEO if self._schema.format == "criteo" else columns
-        wanted = [(place, name) for place, name in enumerate(known) if name in self._wanted]
+        wanted = [(index, name) for index, name in enumerate(known) if name in self._wanted]
         delimiter = "\t" if self._schema.format == "criteo" else self._schema.delimiter
         quoted = self._schema.format == "csv"
 
         def take(line: str) -> Instance:
             plain = not quoted or '"' not in line
             fields = line.split(delimiter) if plain else next(csv.reader([line], delimiter=delimiter))
-            return {name: fields[place] for place, name in wanted if fields[place]}
+            return {name: fields[index] for index, name in wanted if fields[index]}
 
         return take
 
     def _words(self, line: str, *, first: int, named_before: bool) -> Instance:
         """`name:value` or `value:name`; a name may come again."""
-        found: dict[str, list[str]] = {}
+        row: dict[str, list[str]] = {}
         for word in line.replace("\t", " ").split(" "):
             if not word:
                 continue
@@ -131,14 +131,14 @@ class _Reading:
             before, _, after = word.partition(":") if named_before else word.rpartition(":")
             name, value = (before, after) if named_before else (after, before)
             if name in self._wanted and value:
-                found.setdefault(name, []).append(value)
-        return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+                row.setdefault(name, []).append(value)
+        return {name: values[0] if len(values) == 1 else values for name, values in row.items()}
 
     def _table_rows(self, table: pa.RecordBatch, parser: Parser) -> tuple[list[Instance], Parsed]:
         parsed = parse_table(parser, table)
         if parsed.bad:
-            sound = [len(parse_table(parser, table.slice(row, 1))) == 1 for row in range(table.num_rows)]
-            table = table.filter(pa.array(sound))
+            valid = [len(parse_table(parser, table.slice(row, 1))) == 1 for row in range(table.num_rows)]
+            table = table.filter(pa.array(valid))
         columns = {name: _values(table.column(name)) for name in table.schema.names if name in self._wanted}
         rows = zip(*columns.values(), strict=True) if columns else ([] for _ in range(table.num_rows))
         instances = [
@@ -148,23 +148,23 @@ class _Reading:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Values as JSON can have them, each such that it means the same to the parser."""
+    """Values as JSON can hold them, each such that the parser reads it as the same value."""
     kind = column.type
     if types.is_dictionary(kind):
         return _values(column.dictionary_decode())
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return [None if one is None else _list(one, kind.value_type) for one in column.to_pylist()]
+        return [None if cell is None else _list(cell, kind.value_type) for cell in column.to_pylist()]
     if types.is_timestamp(kind) or types.is_date(kind):
         column = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     elif types.is_float16(kind) or types.is_float32(kind):
-        # A category is the shortest text of its number, which the same number in 64 bits does not have.
+        # The key of a number is made of its shortest text, which is another one for the same number in 64 bits.
         shortest = np.asarray(column.cast(pa.float32()).fill_null(0)).astype("U")
-        column = pa.array([float(one) for one in shortest], mask=np.asarray(column.is_null()))
+        column = pa.array([float(text) for text in shortest], mask=np.asarray(column.is_null()))
     return [_plain(value) for value in column.to_pylist()]
 
 
 def _list(values: list[Any], kind: pa.DataType) -> list[Any] | None:
-    return [one for one in _values(pa.array(values, type=kind)) if one is not None] or None
+    return [value for value in _values(pa.array(values, type=kind)) if value is not None] or None
 
 
 def _plain(value: Any) -> Any:

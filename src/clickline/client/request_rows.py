@@ -1,7 +1,7 @@
-"""Rows to predict for, out of text: JSON lines, or logs as they are, taken apart by column and sent as raw values.
+"""Rows to predict for from text: JSON lines, or logs, split by column and sent as raw values.
 
-Only the text is known here, not what a model makes of it: values stay text, as they stand in the log, because that is
-what was hashed in training. Labels are not sent. Formats are told apart by the first line unless named.
+Values stay text, as they stand in the log, because that is what was hashed in training. Labels are not sent. The format
+is recognised by the first line unless it is named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clickline.errors import DataError
 FORMATS = ("auto", "json", "criteo", "csv", "slots", "elasticctr")
 _CRITEO = ("label", *(f"I{i}" for i in range(1, 14)), *(f"C{i}" for i in range(1, 27)))
 _LONGEST = 16 * 1024 * 1024
-"""Characters of a line: more is no row."""
+"""Characters of the longest line that can be a row."""
 Row = dict[str, Any]
 
 
@@ -30,12 +30,12 @@ def read_rows(
     form: str = "auto",
     delimiter: str = ",",
     columns: Callable[[], Sequence[str]] | None = None,
-    on_left_out: Callable[[str], None] = lambda _: None,
+    on_dropped: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Row]:
     """Rows of some lines; a DataError that names `source` and the line for one that cannot be read.
 
-    `columns`: what the model reads. Logs have more than that, which is left out; `on_left_out` hears of each column
-    once, with a suggestion if it looks like one that the row lacks.
+    `columns`: those that the model reads. Others, which logs have, are dropped; `on_dropped` is called once for each of
+    them, with a suggestion if it looks like a column that the row lacks.
     """
     numbered = ((number, line.rstrip("\r\n")) for number, line in enumerate(lines, 1))
     kept: Iterator[tuple[int, str]] = ((number, line) for number, line in numbered if line.strip())
@@ -43,7 +43,7 @@ def read_rows(
     if first is None:
         return
     if form == "auto":
-        form = _form_of(first[1])
+        form = _format_of(first[1])
     take: Callable[[str], Row]
     if form == "csv":
         header = _fields(first[1], delimiter)
@@ -52,7 +52,7 @@ def read_rows(
         take = {"json": _json, "criteo": _criteo, "slots": _slots, "elasticctr": _elastic}[form]
         kept = chain([first], kept)
     if columns is not None:
-        take = _only(take, columns(), on_left_out)
+        take = _only(take, columns(), on_dropped)
     for number, line in kept:
         if len(line) > _LONGEST:
             raise DataError(f"{source}, line {number}: {len(line):,} characters; a row has at most {_LONGEST:,}")
@@ -62,20 +62,20 @@ def read_rows(
             raise DataError(f"{source}, line {number}: {error} (read as {form}; --format names another)") from None
 
 
-def read_file(path: str, *, standard_input: IO[str], **how: Any) -> Iterator[Row]:
-    """Rows of a file, or of standard input for -; `how` as for `read_rows`."""
+def read_file(path: str, *, standard_input: IO[str], **options: Any) -> Iterator[Row]:
+    """Rows of a file, or of standard input for -; further arguments as for `read_rows`."""
     if path == "-":
-        yield from read_rows(standard_input, source="standard input", **how)
+        yield from read_rows(standard_input, source="standard input", **options)
         return
     try:
         with Path(path).open(encoding="utf-8", newline="\n") as file:
-            yield from read_rows(file, source=path, **how)
+            yield from read_rows(file, source=path, **options)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
 
 
 def batches(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    """So many at a time."""
+    """Lists of `size` rows; the last one may be shorter."""
     remaining = iter(rows)
     while part := list(islice(remaining, size)):
         yield part
@@ -87,7 +87,7 @@ def row_of_pairs(pairs: Sequence[str]) -> Row:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise DataError(f"'{pair}' is no value of a row; write COLUMN=VALUE, or the row as one JSON object")
+            raise DataError(f"{pair!r} is not a value of a row; write COLUMN=VALUE, or the row as one JSON object")
         if name in row:
             row[name] = [*(row[name] if isinstance(row[name], list) else [row[name]]), value]
         else:
@@ -96,26 +96,26 @@ def row_of_pairs(pairs: Sequence[str]) -> Row:
 
 
 def _only(
-    take: Callable[[str], Row], columns: Sequence[str], on_left_out: Callable[[str], None]
+    take: Callable[[str], Row], columns: Sequence[str], on_dropped: Callable[[str], None]
 ) -> Callable[[str], Row]:
-    known, told = set(columns), set[str]()
+    known, reported = set(columns), set[str]()
 
     def taken(line: str) -> Row:
         row = take(line)
         kept = {name: value for name, value in row.items() if name in known}
         if row and not kept:
             raise ValueError(f"the model reads none of {', '.join(list(row)[:10])}; it reads {', '.join(columns[:10])}")
-        for name in row.keys() - known - told:
-            told.add(name)
+        for name in row.keys() - known - reported:
+            reported.add(name)
             meant = closest(name, [column for column in columns if column not in row])
             hint = f"; did you mean {meant}?" if meant else ""
-            on_left_out(f"column {name!r} is left out: the model does not read it{hint}")
+            on_dropped(f"column {name!r} is dropped: the model does not read it{hint}")
         return kept
 
     return taken
 
 
-def _form_of(line: str) -> str:
+def _format_of(line: str) -> str:
     if line.lstrip().startswith("{"):
         return "json"
     if line.count("\t") in (len(_CRITEO) - 1, len(_CRITEO) - 2):
@@ -129,7 +129,7 @@ def _form_of(line: str) -> str:
 def _json(line: str) -> Row:
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError(f"a row is a JSON object, but this is {type(row).__name__}")
+        raise ValueError(f"a row must be a JSON object, but this is {type(row).__name__}")
     return row
 
 
@@ -163,10 +163,10 @@ def _elastic(line: str) -> Row:
 
 
 def _row_of_words(words: Iterable[tuple[str, str, str]]) -> Row:
-    found: dict[str, list[str]] = {}
+    row: dict[str, list[str]] = {}
     for name, colon, value in words:
         if not colon or not name:
-            raise ValueError(f"'{name}{colon}{value}' is no slot with a value")
+            raise ValueError(f"{name + colon + value!r} is not a slot with a value")
         if value:
-            found.setdefault(name, []).append(value)
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+            row.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in row.items()}

@@ -1,13 +1,13 @@
-"""Ranks that find each other: from torchrun's environment to a process group, and from a lost peer to a reason.
+"""The process group of the ranks: how they find each other, and how one learns why another was lost.
 
 Every rank meets the others at a small key-value store, which torchrun or rank 0 holds at MASTER_ADDR:MASTER_PORT. It
-is also where a rank that fails leaves its reason. A rank that finds a connection cut looks there, so it can say which
-rank failed first and why, or which are gone without a word, as killed ones are.
+is also where a rank that fails writes its reason. A rank whose connection is closed reads it there, so it can report
+which rank failed first and why, or which ranks are gone without a reason, as killed ones are.
 
 Neither the store nor gloo asks who connects. On one machine both listen on the loopback address only. Across machines
 the store listens on the address that MASTER_ADDR names, if this host has it, and the names at the store are made from
-the job's token, so that ranks of another job, or whoever only guesses, touch nothing. Who can connect can still list
-the names, with a new enough PyTorch: docs/cluster.md says what is open, and to whom it must not be.
+the job's token, so that ranks of another job, or a process that only guesses names, change nothing. A process that can
+connect can still list the names, with a new enough PyTorch: docs/cluster.md lists what is open.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ import torch.distributed as dist
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from clickline.collective.rank import Place, place_of
+from clickline.collective.rank import Rank, read_rank
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
 
 log = logging.getLogger("clickline.collective")
 GRACE = 2.0
-"""Seconds that survivors wait for each other's word about who failed."""
+"""Seconds that the other ranks wait for a failed rank's reason, and a failed rank for them to read it."""
 _TEXT_LIMIT = 2000
 _meetings = count()  # torchrun's store outlives a group: another one of the same processes needs names of its own
 
 
 class Group:
-    """The ranks of a run, met. `patience` is how long a silent peer is waited for in the middle of a run."""
+    """The connected ranks of a run. `patience` is the timeout, in seconds, of every exchange between them."""
 
-    def __init__(self, place: Place, store: Store, *, backend: str, patience: float) -> None:
-        self.place = place
-        self.rank = place.rank
-        self.size = place.ranks
+    def __init__(self, own: Rank, store: Store, *, backend: str, patience: float) -> None:
+        self.own = own
+        self.rank = own.rank
+        self.size = own.ranks
         self.backend = backend
-        self.device = torch.device("cuda", place.local_rank) if backend == "nccl" else torch.device("cpu")
+        self.device = torch.device("cuda", own.local_rank) if backend == "nccl" else torch.device("cpu")
         self.patience = patience
         self._store = store
         self._telling = Lock()
         self._cause = ""
-        """Why this rank cannot go on, once it cannot: the first cause, whichever thread finds it."""
+        """Why this rank cannot continue: the first cause, whichever thread finds it."""
 
     @property
     def first(self) -> bool:
@@ -62,7 +62,7 @@ class Group:
 
     @contextmanager
     def together(self, doing: str) -> Iterator[None]:
-        """Around anything that needs the other ranks: what PyTorch says of a cut becomes a PeerError that names it."""
+        """Around every exchange: PyTorch's error about a closed connection becomes a PeerError that names the cause."""
         try:
             yield
         except RuntimeError as error:
@@ -70,7 +70,7 @@ class Group:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Around a rank's whole work: a failure here is told to the others, who would else only see a cut."""
+        """Around a rank's whole work: reports its failure to the others, which would only see a closed connection."""
         try:
             yield
         except BaseException as error:
@@ -78,7 +78,7 @@ class Group:
             raise
 
     def leave(self) -> None:
-        """Go, when all have finished. Rank 0 goes last if it holds the store."""
+        """Leave the group when all have finished. Rank 0 leaves last if it holds the store."""
         if dist.is_initialized():
             with self.together("leaving"):
                 dist.barrier()
@@ -88,17 +88,17 @@ class Group:
         theirs = bool(self._cause)
         self._cause = self._cause or f"{type(error).__name__}: {str(error) or 'interrupted'}"
         try:
-            if theirs:  # a peer's failure, not ours: it has told, or never will
+            if theirs:  # a peer failed, not this rank: it has written its reason, or never will
                 dist.destroy_process_group()
                 return
             self._store.set(f"failed/{self.rank}", self._cause[:_TEXT_LIMIT])
-            dist.destroy_process_group()  # cuts the connections, so that nobody waits for us
+            dist.destroy_process_group()  # closes the connections, so that no rank waits for this one
             self._linger(set(range(self.size)))
-        except RuntimeError:  # the store is gone as well, and nobody is left to tell
+        except RuntimeError:  # the store is gone as well: there is no rank left to report to
             pass
 
     def _lost(self, doing: str, error: RuntimeError) -> PeerError:
-        """What to say after a cut, from what the others have left at the store."""
+        """The error after a closed connection, from the reasons that other ranks have written to the store."""
         first_words = str(error).split(". This is")[0].split("] ", 1)[-1]
         if "imed out" in first_words:
             first_words = f"no answer for {self.patience:g} s, cluster.retry_for"
@@ -130,9 +130,9 @@ class Group:
         return f"rank {named} gone without a word (killed, or stuck?)"
 
     def _linger(self, readers: set[int]) -> None:
-        """Hold the store, if it is ours, until these have read it."""
+        """Keep the store open, if this process holds it, until these ranks have read it."""
         self._store.set(f"told/{self.rank}", "1")
-        if self.rank != 0 or self.place.agent:
+        if self.rank != 0 or self.own.agent:
             return
         until = time.monotonic() + GRACE
         keys = [f"told/{rank}" for rank in sorted(readers)]
@@ -144,37 +144,37 @@ class Group:
         return f"rank {self.rank} of {self.size}"
 
 
-def join(cluster: Cluster, *, place: Place | None = None) -> Group:
-    """Meet the other ranks, or raise PeerError that names those missing after `cluster.start_timeout`."""
-    place = place or place_of()
+def join(cluster: Cluster, *, own: Rank | None = None) -> Group:
+    """Connect to the other ranks, or raise PeerError that names those missing after `cluster.start_timeout`."""
+    own = own or read_rank()
     if dist.is_initialized():
         raise PeerError("torch.distributed is already initialised in this process; let clickline do it")
     until = time.monotonic() + cluster.start_timeout
-    store = _store(place, patience=cluster.start_timeout)
-    backend = _meet(place, store, until=until, patience=cluster.start_timeout)
-    if backend == "gloo" and place.on_loopback:  # or it would listen on the address that this host's name has
+    store = _store(own, patience=cluster.start_timeout)
+    backend = _meet(own, store, until=until, patience=cluster.start_timeout)
+    if backend == "gloo" and own.on_loopback:  # or it would listen on the address that this host's name has
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    group = Group(place, store, backend=backend, patience=cluster.retry_for)
+    group = Group(own, store, backend=backend, patience=cluster.retry_for)
     with group.together("connecting"):
         dist.init_process_group(
             backend,
             store=PrefixStore("group", store),
-            rank=place.rank,
-            world_size=place.ranks,
+            rank=own.rank,
+            world_size=own.ranks,
             timeout=timedelta(seconds=group.patience),
         )
     return group
 
 
-def _store(place: Place, *, patience: float) -> Store:
-    holds = place.rank == 0 and not place.agent
-    where = f"{place.host}:{place.port}"
+def _store(own: Rank, *, patience: float) -> Store:
+    holds = own.rank == 0 and not own.agent
+    where = f"{own.host}:{own.port}"
     waits = timedelta(seconds=patience)
     try:
         if holds:
-            listener = _listening(place)
+            listener = _listening(own)
             store = TCPStore(
-                place.host,
+                own.host,
                 listener.getsockname()[1],
                 None,
                 is_master=True,
@@ -183,21 +183,21 @@ def _store(place: Place, *, patience: float) -> Store:
                 master_listen_fd=listener.detach(),  # the store's from here on
             )
         else:
-            store = TCPStore(place.host, place.port, None, is_master=False, timeout=waits, wait_for_workers=False)
+            store = TCPStore(own.host, own.port, None, is_master=False, timeout=waits, wait_for_workers=False)
     except (RuntimeError, OSError) as error:
         reason = str(error).splitlines()[0]
         if holds:
             raise PeerError(f"rank 0 cannot listen at {where} (MASTER_ADDR:MASTER_PORT): {reason}") from error
         raise PeerError(
-            f"rank {place.rank} of {place.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
+            f"rank {own.rank} of {own.ranks} found nobody at {where} (MASTER_ADDR:MASTER_PORT) within "
             f"{patience:g} s; is rank 0 running there? ({reason})"
         ) from error
-    return PrefixStore(f"clickline/{_secret(place)}/{place.attempt}/{next(_meetings)}", store)
+    return PrefixStore(f"clickline/{_secret(own)}/{own.attempt}/{next(_meetings)}", store)
 
 
-def _listening(place: Place) -> socket.socket:
+def _listening(own: Rank) -> socket.socket:
     """A socket at the address that MASTER_ADDR names. Left to itself, the store would listen on all of this host's."""
-    family, kind, _, _, address = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
+    family, kind, _, _, address = socket.getaddrinfo(own.host, own.port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -207,8 +207,8 @@ def _listening(place: Place) -> socket.socket:
             if error.errno != errno.EADDRNOTAVAIL:
                 raise
             # The name of a service, say, that leads here although no interface has its address.
-            log.warning("%s is no address of this host: the store listens on all of them", place.host)
-            listener.bind(("::" if family == socket.AF_INET6 else "", place.port))
+            log.warning("%s is not an address of this host: the store listens on all of them", own.host)
+            listener.bind(("::" if family == socket.AF_INET6 else "", own.port))
         listener.listen(socket.SOMAXCONN)
     except BaseException:
         listener.close()
@@ -216,18 +216,18 @@ def _listening(place: Place) -> socket.socket:
     return listener
 
 
-def _secret(place: Place) -> str:
-    """Part of every name at the store; those of another job, or without its token, use others."""
-    return hmac.new(place.token, b"clickline collective", "sha256").hexdigest()[:32] if place.token else "open"
+def _secret(own: Rank) -> str:
+    """Part of every name at the store, made from the token: processes of another job use other names."""
+    return hmac.new(own.token, b"clickline collective", "sha256").hexdigest()[:32] if own.token else "open"
 
 
-def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
+def _meet(own: Rank, store: Store, *, until: float, patience: float) -> str:
     """Wait for all; return the backend, which is NCCL only if every rank has a GPU and was asked to use it."""
-    able = place.gpu and torch.cuda.device_count() > place.local_rank and dist.is_nccl_available()
-    keys = [f"joined/{rank}" for rank in range(place.ranks)]
+    able = own.gpu and torch.cuda.device_count() > own.local_rank and dist.is_nccl_available()
+    keys = [f"joined/{rank}" for rank in range(own.ranks)]
     missing = keys
     try:
-        store.set(keys[place.rank], "nccl" if able else "gloo")
+        store.set(keys[own.rank], "nccl" if able else "gloo")
         while not store.check(keys):
             if time.monotonic() > until:
                 missing = [key for key in keys if not store.check([key])]
@@ -237,12 +237,11 @@ def _meet(place: Place, store: Store, *, until: float, patience: float) -> str:
             return "nccl" if all(store.get(key) == b"nccl" for key in keys) else "gloo"
     except RuntimeError as error:
         raise PeerError(
-            f"rank {place.rank} of {place.ranks}: rank 0 at {place.host}:{place.port} went away while ranks were "
-            "still missing"
+            f"rank {own.rank} of {own.ranks}: rank 0 at {own.host}:{own.port} went away while ranks were still missing"
         ) from error
     numbers = ", ".join(key.partition("/")[2] for key in missing)
     raise PeerError(
-        f"rank {numbers} of {place.ranks} did not come to {place.host}:{place.port} within {patience:g} s "
+        f"rank {numbers} of {own.ranks} did not come to {own.host}:{own.port} within {patience:g} s "
         "(cluster.start_timeout); start every rank with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE, and with the "
         "same CLICKLINE_TOKEN if any has one"
     )

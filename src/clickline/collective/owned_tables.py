@@ -1,4 +1,4 @@
-"""Rows that live with their owners: every rank holds a range of the buckets of every table.
+"""Tables whose rows are divided among ranks: each rank owns a range of the buckets of every table.
 
 A batch's distinct keys are in the order of buckets, so each owner's share is one slice. Owners answer pulls from the
 table they hold, and learn from what all ranks push at once: gradients of one key are added in the order of ranks,
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from clickline import _native
-from clickline.collective.rank_exchange import Exchange, Integers
+from clickline.collective.rank_exchange import Integers, RankExchange
 from clickline.train.sparse import Floats, Gradient, merged
 from clickline.train.sparse_tables import cuts_by_owner
 
@@ -24,17 +24,17 @@ _ABSENT = -1
 
 
 def shares(keys: NDArray[np.uint64], owners: int) -> list[int]:
-    """How many of the keys, which are in the order of buckets, each owner has."""
+    """The number of keys of each owner; the keys are in the order of buckets."""
     return [end - begin for begin, end in pairwise(cuts_by_owner(keys, owners))]
 
 
 class OwnedTable:
-    """A table as a step sees it: pull and push of any keys, each with all ranks at once.
+    """One table of all ranks: pulls and pushes any keys. All ranks call it together, in the same order.
 
     `tables` holds this rank's part under `name`; it is looked up at each use, for loading a checkpoint replaces it.
     """
 
-    def __init__(self, *, name: str, tables: Mapping[str, _native.Table], exchange: Exchange) -> None:
+    def __init__(self, *, name: str, tables: Mapping[str, _native.Table], exchange: RankExchange) -> None:
         self._name = name
         self._tables = tables
         self._exchange = exchange
@@ -52,13 +52,16 @@ class OwnedTable:
     ) -> None:
         exchange, table = self._exchange, self._tables[self._name]
         slots = np.zeros(len(keys), np.uint16) if slots is None else slots
+        # 1. Every rank tells each owner how many keys it wants, then sends them.
         send = shares(keys, exchange.size)
         asked = exchange.swap_numbers(np.array(send).reshape(exchange.size, 1))[:, 0]
         received = self._swap([keys, slots], send=send, receive=asked)
+        # 2. As an owner, this rank looks up the keys of all ranks, in one call of the table.
         their_keys = np.concatenate([part[0].view(np.uint64) for part in received])
         their_slots = np.concatenate([part[1].view(np.uint16) for part in received])
         rows = np.empty((len(their_keys), table.dim), np.float32)
         table.pull(their_keys, rows, training=training, slots=their_slots, threads=threads)
+        # 3. Rows travel back the way the keys came, so they arrive in the order of `keys`.
         exchange.swap(torch.from_numpy(out), torch.from_numpy(rows), receive=send, send=asked.tolist())
 
     def push(
@@ -80,8 +83,10 @@ class OwnedTable:
         self._learn(received, scale=scale, threads=threads)
 
     def abstain(self, *, tick: int, threads: int = 1) -> None:
-        """Take part in a push without anything to say: for a rank whose data has ended, or whose model left the table
-        out. If no rank says anything, there is no push."""
+        """Take part in a push without a gradient: for a rank whose data has ended, or whose model ignored the table.
+
+        If no rank has a gradient, there is no push.
+        """
         nothing = [0] * self._exchange.size
         counts = self._counts([_ABSENT] * self._exchange.size, tick)
         if (counts == _ABSENT).all():
@@ -93,10 +98,10 @@ class OwnedTable:
 
     def _counts(self, send: list[int], tick: int) -> Integers:
         """How many keys each rank is about to push here; agrees on the newest tick on the way."""
-        said = np.array([[count, tick] for count in send], np.int64)
-        heard = self._exchange.swap_numbers(said)
-        self.tick = max(self.tick, int(heard[:, 1].max()))
-        return heard[:, 0]
+        own = np.array([[count, tick] for count in send], np.int64)
+        all_ranks = self._exchange.swap_numbers(own)
+        self.tick = max(self.tick, int(all_ranks[:, 1].max()))
+        return all_ranks[:, 0]
 
     def _swap(
         self, columns: list[NDArray[Any]], *, send: list[int], receive: Integers
@@ -140,7 +145,7 @@ class OwnedTable:
             )
             for keys, slots, shows, clicks, values in received
         ]
-        spoken = [part for part in parts if len(part.keys)]
-        one = merged(spoken, threads=threads) if len(spoken) > 1 else (spoken or parts)[0]
-        # Without a key as well: all of a push is one step of the optimizer, and steps must not differ between owners.
+        with_keys = [part for part in parts if len(part.keys)]
+        one = merged(with_keys, threads=threads) if len(with_keys) > 1 else (with_keys or parts)[0]
+        # Even without a key: a push is one step of the optimizer, and all owners must take the same number of steps.
         table.push(one.keys, one.values, one.shows, one.clicks, one.slots, tick=self.tick, scale=scale, threads=threads)

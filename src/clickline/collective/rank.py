@@ -1,4 +1,4 @@
-"""Which rank this process is, and where the others are: what torchrun puts into the environment."""
+"""The rank of this process, and where the others are: what torchrun puts into the environment."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clickline.net.addresses import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What the environment says about this rank."""
+class Rank:
+    """This process among the others."""
 
     rank: int
     ranks: int
@@ -32,7 +32,7 @@ class Place:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether all ranks are on one machine, and meet where no other can come."""
+        """Whether all ranks are on one machine and connect at an address that no other machine can reach."""
         return is_loopback(self.host)
 
 
@@ -41,7 +41,7 @@ def in_a_group(environ: Mapping[str, str] = os.environ) -> bool:
     return "RANK" in environ and "WORLD_SIZE" in environ
 
 
-def place_of(environ: Mapping[str, str] = os.environ) -> Place:
+def read_rank(environ: Mapping[str, str] = os.environ) -> Rank:
     """Read RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them."""
     rank, ranks = _number(environ, "RANK"), _number(environ, "WORLD_SIZE")
     if ranks < 1 or rank >= ranks:
@@ -52,7 +52,7 @@ def place_of(environ: Mapping[str, str] = os.environ) -> Place:
     device = environ.get("CLICKLINE_DEVICE", "cpu")
     if device not in ("cpu", "cuda"):
         raise PeerError(f"CLICKLINE_DEVICE is {device!r}; known devices: cpu, cuda")
-    return Place(
+    return Rank(
         rank=rank,
         ranks=ranks,
         local_rank=_number(environ, "LOCAL_RANK", rank),

@@ -1,7 +1,7 @@
-"""What ranks say to each other: numbers, rows, tensors, facts. Nothing is pickled.
+"""Collective operations between ranks, for numbers, rows, tensors and JSON. Nothing is pickled.
 
-An Exchange is one ordered conversation: all ranks must say the same things in the same order. Two threads of a rank
-therefore need one each.
+All ranks must call the same operations of an exchange in the same order. Two threads of a rank run in no common order,
+so each needs an exchange of its own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 
 
-class Exchange:
-    """Collectives of one conversation. `doing` is what an error says was going on."""
+class RankExchange:
+    """One ordered sequence of collective operations. `doing` describes them in errors."""
 
     def __init__(self, group: Group, *, doing: str) -> None:
         self.group = group
@@ -36,7 +36,8 @@ class Exchange:
             self._pg = dist.new_group(backend=group.backend, timeout=timedelta(seconds=group.patience))
 
     def swap(self, out: torch.Tensor, mine: torch.Tensor, *, receive: Sequence[int], send: Sequence[int]) -> None:
-        """The first send[0] items of `mine` go to rank 0, the next to rank 1, …; `out` is filled in the same way."""
+        """All-to-all: the first send[0] items of `mine` go to rank 0, the next send[1] to rank 1, …; into `out` come
+        receive[0] items of rank 0, then receive[1] of rank 1, …"""
         there = out.to(self.group.device)
         with self.group.together(self.doing):
             dist.all_to_all_single(there, mine.to(self.group.device), list(receive), list(send), group=self._pg)
@@ -44,14 +45,15 @@ class Exchange:
             out.copy_(there)
 
     def swap_numbers(self, numbers: Integers) -> Integers:
-        """Row r of [ranks, n] goes to rank r; row r of the answer came from it."""
+        """All-to-all of numbers: row r of [ranks, n] goes to rank r; row r of the result is from rank r."""
         out = torch.empty(numbers.shape, dtype=torch.int64)
         each = [1] * self.size
         self.swap(out, torch.from_numpy(np.ascontiguousarray(numbers)), receive=each, send=each)
         return out.numpy()
 
     def swap_bytes(self, parts: Sequence[Bytes]) -> list[Bytes]:
-        """Part r goes to rank r; the answer's part r came from it. Sizes may be anything."""
+        """All-to-all of bytes: part r goes to rank r; part r of the result is from rank r. Sizes may differ."""
+        # Sizes first, so that everybody knows how much to expect.
         send = [len(part) for part in parts]
         receive = self.swap_numbers(np.array(send).reshape(self.size, 1))[:, 0].tolist()
         out = np.empty(sum(receive), np.uint8)
@@ -60,7 +62,7 @@ class Exchange:
         return np.split(out, np.cumsum(receive)[:-1])
 
     def all_numbers(self, numbers: Sequence[int]) -> Integers:
-        """Everybody's numbers, by rank."""
+        """All-gather: the numbers of all ranks, [ranks, n]."""
         mine = torch.tensor(numbers, dtype=torch.int64, device=self.group.device)
         out = [torch.empty_like(mine) for _ in range(self.size)]
         with self.group.together(self.doing):
@@ -68,7 +70,7 @@ class Exchange:
         return torch.stack(out).cpu().numpy()
 
     def add_up(self, tensor: torch.Tensor) -> None:
-        """Replace by the sum over all ranks: the same bits everywhere, and every time."""
+        """All-reduce: replace a tensor by the sum over all ranks, the same bits on each of them."""
         there = tensor.to(self.group.device)
         with self.group.together(self.doing):
             dist.all_reduce(there, group=self._pg)
@@ -76,20 +78,20 @@ class Exchange:
             tensor.copy_(there)
 
     def collect(self, tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-        """On rank 0, everybody's tensors by rank; elsewhere an empty list."""
+        """Gather: on rank 0, the tensors of all ranks; elsewhere an empty list."""
         packed = np.frombuffer(save_tensors({name: one.contiguous() for name, one in tensors.items()}), np.uint8)
         got = self.swap_bytes([packed] + [np.empty(0, np.uint8)] * (self.size - 1))
         return [load_tensors(part.tobytes()) for part in got] if self.rank == 0 else []
 
-    def collect_facts(self, facts: Any) -> list[Any]:
-        """The same for anything that JSON can say."""
-        packed = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    def collect_json(self, value: Any) -> list[Any]:
+        """Gather of JSON values: on rank 0, those of all ranks; elsewhere an empty list."""
+        packed = np.frombuffer(json.dumps(value).encode(), np.uint8)
         got = self.swap_bytes([packed] + [np.empty(0, np.uint8)] * (self.size - 1))
         return [json.loads(part.tobytes()) for part in got] if self.rank == 0 else []
 
-    def announce(self, facts: Any) -> Any:
-        """What rank 0 says, on all ranks; what the others pass is ignored."""
+    def announce(self, value: Any) -> Any:
+        """Broadcast of a JSON value: that of rank 0, on all ranks. What the others pass is ignored."""
         nothing = np.empty(0, np.uint8)
-        packed = np.frombuffer(json.dumps(facts).encode(), np.uint8) if self.rank == 0 else nothing
+        packed = np.frombuffer(json.dumps(value).encode(), np.uint8) if self.rank == 0 else nothing
         got = self.swap_bytes([packed] * self.size)
         return json.loads(got[0].tobytes())

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank_exchange import RankExchange
 from clickline.train.evaluation.evaluation import Predictions
 from clickline.train.monitoring.journal import Interval
 
 
-def collected(interval: Interval, exchange: Exchange) -> Interval | None:
+def collected(interval: Interval, exchange: RankExchange) -> Interval | None:
     """On rank 0, the interval of all ranks; None elsewhere."""
     parts = [Interval.restored(tensors) for tensors in exchange.collect(interval.tensors())]
     if not parts:
@@ -38,7 +38,7 @@ def without_rows(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return out
 
 
-def gathered(predictions: Predictions, exchange: Exchange) -> Predictions | None:
+def gathered(predictions: Predictions, exchange: RankExchange) -> Predictions | None:
     """On rank 0, the predictions of all ranks; None elsewhere."""
     tensors = {}
     if sum(map(len, predictions.logits)):

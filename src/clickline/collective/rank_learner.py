@@ -1,4 +1,4 @@
-"""A learner that is one of several: each differentiates rows of its own, and all take the same step.
+"""The learner of one rank: each rank differentiates its own rows, and all take the same step.
 
 The dense gradient is the mean over all rows of all ranks, and the tables learn from the sum, as they do in one process
 whose batch is all ranks' batches. Dense parameters therefore stay the same bits everywhere; that they start so is
@@ -15,29 +15,31 @@ from numpy.typing import NDArray
 
 from clickline.collective.group import Group
 from clickline.collective.owned_tables import OwnedTable
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank_exchange import RankExchange
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.train.interrupts import Interrupts
 from clickline.train.learner import Learned, Learner, weight_of
-from clickline.train.sparse import Pulled, Rows
+from clickline.train.sparse import Pulled, TrainableTable
 
 
 class RankLearner(Learner):
-    """The same model as everybody's, and this rank's buckets of the tables."""
+    """The model, which is the same on all ranks, and this rank's buckets of the tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int, group: Group) -> None:
-        rows: dict[str, Rows] = {}
+    def __init__(
+        self, *, job: Job, schema: Schema, threads: int, group: Group, interrupts: Interrupts | None = None
+    ) -> None:
+        rows: dict[str, TrainableTable] = {}
         super().__init__(job=job, schema=schema, threads=threads, elsewhere=rows)
         self.group = group
-        self.interrupts = Interrupts()
+        self.interrupts = interrupts or Interrupts()
         self.interrupted = False
-        """Whether any rank was asked to stop: known to all of them after the same step."""
-        self._dense = Exchange(group, doing="adding up dense gradients")
-        # Its own, for with staleness 1 rows travel in a thread of their own.
-        sparse = Exchange(group, doing="exchanging rows")
+        """Whether any rank was interrupted: all ranks learn it after the same step."""
+        self._dense = RankExchange(group, doing="adding up dense gradients")
+        # An exchange of its own: with staleness 1, rows travel in another thread than dense gradients.
+        sparse = RankExchange(group, doing="exchanging rows")
         self.sparse.empty()
         self._owned = {
             name: OwnedTable(name=name, tables=self.sparse.tables, exchange=sparse) for name in self.sparse.tables
@@ -86,8 +88,10 @@ class RankLearner(Learner):
         """One all-reduce: which parameters have a gradient, who was interrupted, weight, loss, gradients, buffers."""
         parameters = list(self.model.parameters())
         buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+        # A parameter that no rank has used must keep `grad = None`: its optimizer would else take a step with zeros.
         flags = torch.tensor([*(float(one.grad is not None) for one in parameters), float(self.interrupts.asked)])
         values = [torch.zeros(one.numel()) if one.grad is None else one.grad.reshape(-1) for one in parameters]
+        # Everything is multiplied by this rank's weight; the 1.0 becomes the sum of weights, to divide by afterwards.
         flat = torch.cat([torch.tensor([1.0, learned.loss]), *values, *(one.reshape(-1) for one in buffers)])
         if weight > 0:
             flat *= weight

@@ -7,18 +7,18 @@ from types import TracebackType
 
 from prometheus_client.core import Metric
 
-from clickline.collective.rank_run import RankRun
 from clickline.config import Job
+from clickline.train.loop.run import Run
 from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
 from clickline.train.monitoring.prometheus_metrics import Labelled, member_metrics
 
 
 class RankMetrics:
-    """Answers from `with` to its end, if the job or the environment wants it."""
+    """Serves the metrics of one rank while it is entered, if the job or the environment asks for them."""
 
     def __init__(self, job: Job, *, rank: int) -> None:
         self._job, self._rank = job, rank
-        self._run: RankRun | None = None
+        self._run: Run | None = None
         self._server: MetricsServer | None = None
 
     def __enter__(self) -> RankMetrics:
@@ -35,11 +35,14 @@ class RankMetrics:
         if self._server is not None:
             self._server.close()
 
-    def follow(self, run: RankRun) -> None:
-        """Tell of this run from now on."""
+    @property
+    def address(self) -> str:
+        """Where the metrics are served; empty if they are not."""
+        return "" if self._server is None else self._server.address
+
+    def follow(self, run: Run) -> None:
+        """Report this run from now on."""
         self._run = run
-        if self._server is not None:
-            run.metrics_address = self._server.address
 
     def _families(self, make: Labelled) -> Iterator[Metric]:
         return iter(()) if self._run is None else member_metrics(make, self._run.members()[0])

@@ -1,4 +1,4 @@
-"""Training as one rank of several: what `train_job` is to one process.
+"""Training as one rank of several; train/session.py is the same for one process.
 
 A process is a rank when RANK and WORLD_SIZE are in its environment: torchrun puts them there, and so does the local
 launcher. All ranks need the same job and see the same files: data, and the output directory.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from typing import Any
 import torch
 
 from clickline.collective.group import Group, join
-from clickline.collective.rank import Place
-from clickline.collective.rank_exchange import Exchange
+from clickline.collective.rank import Rank
+from clickline.collective.rank_checkpoints import RankCheckpoints
+from clickline.collective.rank_exchange import RankExchange
 from clickline.collective.rank_learner import RankLearner
 from clickline.collective.rank_metrics import RankMetrics
-from clickline.collective.rank_run import RankRun
+from clickline.collective.rank_process import RankProcess
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
@@ -29,6 +31,8 @@ from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
 from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
+from clickline.train.loop.run import Run
+from clickline.train.loop.training_loop import TrainingLoop
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
 from clickline.train.run_files.run_directory import write_job
@@ -37,12 +41,12 @@ from clickline.train.session import Result, write_result_file
 
 
 class NoJournal(Journal):
-    """For ranks that measure but do not write."""
+    """A journal that writes nothing, for all ranks but the first."""
 
     def __init__(self) -> None:
         pass
 
-    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+    def line(self, *, kind: str, step: int, epoch: int, figures: Mapping[str, float]) -> None:
         pass
 
     def close(self) -> None:
@@ -57,7 +61,7 @@ def train_collective(
     warm_start: Path | None = None,
     watcher: Watcher | None = None,
 ) -> Result:
-    """Train a job as the rank that the environment says, and test it. All ranks return the same result.
+    """Train a job as the rank that the environment names, and test it. All ranks return the same result.
 
     The arguments are those of `train_job`; only rank 0 tells the watcher anything.
     """
@@ -112,25 +116,42 @@ def _run(
 ) -> Result:
     started = time.perf_counter()
     directory = Path(job.output) / job.name
-    talk = Exchange(group, doing="agreeing on how to begin")
-    old, given, schema = _beginning(job, directory, talk=talk, resume=resume, fresh=fresh, warm_start=warm_start)
+    exchange = RankExchange(group, doing="agreeing on how to begin")
+    old, given, schema = _beginning(
+        job, directory, exchange=exchange, resume=resume, fresh=fresh, warm_start=warm_start
+    )
     check = (lambda: None) if lock is None else lock.check
-    learner = RankLearner(job=job, schema=schema, threads=_use_threads(job, group.place), group=group)
     interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
-    run = RankRun(
+    learner = RankLearner(
+        job=job, schema=schema, threads=_use_threads(job, group.own), group=group, interrupts=interrupts
+    )
+    exchange = RankExchange(group, doing="agreeing on what comes next")
+    process = RankProcess(
         job=job,
         schema=schema,
         learner=learner,
-        directory=directory,
         watcher=watcher,
         group=group,
-        check=check,
+        exchange=exchange,
+        metrics_address=status.address if isinstance(status, RankMetrics) else "",
+    )
+    checkpoints = RankCheckpoints(
+        job=job, schema=schema, learner=learner, directory=directory, check=check, group=group, exchange=exchange
+    )
+    run = Run(
+        job=job,
+        learner=learner,
+        directory=directory,
+        watcher=watcher,
+        checkpoints=checkpoints,
+        process=process,
         interrupts=interrupts,
     )
     status.follow(run)
-    run.introduce()
+    process.exchange_members(run.state)
     if old is not None:
         run.resume(old)
+        learner.check_alike()
         watcher.say(f"resuming from {old.path}, step {old.step}, with {group.size} rank(s)")
     elif given is not None:
         run.warm_start(given)
@@ -143,7 +164,7 @@ def _run(
     )
     try:
         with interrupts:
-            run.train(journal)
+            TrainingLoop(run, journal).train()
             test = run.test(journal) if job.data.test else {}
     except TrainingInterrupted:
         raise
@@ -157,7 +178,7 @@ def _run(
         directory=directory,
         checkpoint=chosen.path,
         steps=learner.step,
-        rows=run.standing.rows,
+        rows=run.state.position.rows,
         seconds=time.perf_counter() - started,
         valid=chosen.manifest["valid"],
         test=test,
@@ -168,12 +189,12 @@ def _run(
 
 
 def _beginning(
-    job: Job, directory: Path, *, talk: Exchange, resume: bool | Path, fresh: bool, warm_start: Path | None
+    job: Job, directory: Path, *, exchange: RankExchange, resume: bool | Path, fresh: bool, warm_start: Path | None
 ) -> tuple[checkpoint_files.Checkpoint | None, checkpoint_files.Checkpoint | None, Schema]:
-    """The checkpoint to go on from or to start with, if any, and the schema: rank 0 finds them, and all take them."""
-    _check_same_jobs(job, talk)
-    said: dict[str, Any] = {}
-    if talk.rank == 0:
+    """The checkpoint to resume from, that of a warm start, and the schema: rank 0 finds them and announces them."""
+    _check_same_jobs(job, exchange)
+    beginning: dict[str, Any] = {}
+    if exchange.rank == 0:
         old, given = checkpoint_to_resume(directory, resume=resume, fresh=fresh), None
         if VARIABLE not in os.environ:  # else the launcher has left it, without what it has set for its ranks
             write_job(directory, job)
@@ -184,27 +205,28 @@ def _beginning(
             check_same_job(job, old.manifest["job"], where=old.path)
             schema = Schema.from_dict(old.manifest["schema"])
         named = {"checkpoint": old, "start": given}
-        said = {name: None if one is None else str(one.path) for name, one in named.items()}
-        said["schema"] = schema.to_dict()
-    said = talk.announce(said)
+        beginning = {name: None if one is None else str(one.path) for name, one in named.items()}
+        beginning["schema"] = schema.to_dict()
+    beginning = exchange.announce(beginning)
     found, start = (
-        None if said[name] is None else checkpoint_files.read(Path(said[name])) for name in ("checkpoint", "start")
+        None if beginning[name] is None else checkpoint_files.read(Path(beginning[name]))
+        for name in ("checkpoint", "start")
     )
-    return found, start, Schema.from_dict(said["schema"])
+    return found, start, Schema.from_dict(beginning["schema"])
 
 
-def _check_same_jobs(job: Job, talk: Exchange) -> None:
-    """Ranks of different jobs would wait for each other for ever, or worse. Threads and addresses may differ."""
+def _check_same_jobs(job: Job, exchange: RankExchange) -> None:
+    """Raise if ranks have different jobs: they would wait for each other for ever. Threads and addresses may differ."""
     shared = job.model_dump_json(exclude={"threads": True, "cluster": {"threads", "host", "trainers"}})
-    digests = talk.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
+    digests = exchange.all_numbers([int.from_bytes(hashlib.sha256(shared.encode()).digest()[:7], "big")])[:, 0].tolist()
     others = [str(rank) for rank, digest in enumerate(digests) if digest != digests[0]]
     if others:
         raise PeerError(f"rank {', '.join(others)} has another job than rank 0; give all ranks the same file and --set")
 
 
-def _use_threads(job: Job, place: Place) -> int:
-    """Those of the job, or the machine's cores divided by the ranks on it."""
+def _use_threads(job: Job, own: Rank) -> int:
+    """The threads of the job, or the machine's cores divided by the ranks on it."""
     cores = len(os.sched_getaffinity(0))
-    threads = job.cluster.threads or max(cores // place.local_ranks, 1)
+    threads = job.cluster.threads or max(cores // own.local_ranks, 1)
     torch.set_num_threads(threads)
     return threads

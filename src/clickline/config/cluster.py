@@ -14,8 +14,8 @@ _Bounded = Annotated[float, Field(gt=0, le=10**6)]
 Seconds = Annotated[_Bounded, BeforeValidator(durations.seconds, json_schema_input_type=_Bounded | durations.Text)]
 
 
-class Agreeing(Section):
-    """How trainers agree: the knobs of the strategies."""
+class StrategyOptions(Section):
+    """Options of the strategies: how trainers agree."""
 
     prefetch: Annotated[int, Field(ge=0, le=64)] = 0
     """async, half_async: batches whose rows are pulled ahead of computing: hides a slow network, stales rows, and costs
@@ -41,8 +41,8 @@ class Cluster(Section):
     """Parameter servers to start; 0 with one trainer trains in one process."""
     trainers: Annotated[int, Field(ge=1, le=65_536)] = 1
     """Trainers to start; more may join and any may leave while training goes on."""
-    agree: Agreeing = Agreeing()
-    """Knobs of the strategies."""
+    agree: StrategyOptions = StrategyOptions()
+    """Options of the strategies."""
     wire: Literal["fp32", "fp16", "bf16"] = "fp32"
     """Numbers between trainers and servers while training: rows, dense parameters and the gradients of both, under
     every strategy with servers. Servers keep, add up, evaluate and save 32 bits; keys and counts go as they are."""
@@ -53,7 +53,7 @@ class Cluster(Section):
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """Threads for dense maths in each trainer. 0 = the machine's cores divided by the trainers started on it."""
     heartbeat: Seconds = 1.0
-    """Seconds between signs of life."""
+    """Seconds between heartbeats."""
     warn_after: Seconds = 10.0
     """Silence after which a process is reported as slow."""
     evict_after: Seconds = 30.0
@@ -71,10 +71,10 @@ class Cluster(Section):
     piece_attempts: Annotated[int, Field(ge=1, le=1000)] = 3
     """Trainers that a piece may take down before it is set aside and reported."""
     metrics: bool = False
-    """Whether every process of the run answers Prometheus and says whether it is well, on a port of its own, whatever
+    """Whether every process of the run answers Prometheus and reports its health, on a port of its own, whatever
     the strategy; `clickline status` shows the addresses."""
     metrics_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """Address of this machine on which it does so. Whoever can reach it can read it."""
+    """Address of this machine on which it does so. Everything that can reach it can read it."""
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Port of the process that knows the run: the coordinator, the one process, or rank 0. Servers and trainers have
     the ports after it, by their ranks. 0 = any free ones."""

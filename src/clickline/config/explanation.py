@@ -1,4 +1,4 @@
-"""What a job says once defaults and overrides are in: every key, its value, and where the value came from.
+"""An explained job: every key with its value, defaults and overrides applied, and where the value came from.
 
 References such as ${env:NAME} are shown as they are. Nothing here looks into the environment.
 """

@@ -18,7 +18,7 @@ NAME_PATTERN = r"^[^\s:]+$"
 
 
 def _number_as_text(value: Any) -> Any:
-    """Let 101 stand for "101": slots of the older systems, and CSV columns without a header, have numbers for names."""
+    """Let 101 stand for "101": PaddleRec's slots, and CSV columns without a header, have numbers for names."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -91,6 +91,6 @@ class Features(Section):
     group: Name | None = None
     """Column that GAUC groups by, a user id as a rule."""
     keys: Literal["hash", "raw"] = "hash"
-    """hash: XXH64 of slot and value. raw: the value is itself the 64-bit key, as in the older systems' text."""
+    """hash: XXH64 of slot and value. raw: the value is itself the 64-bit key, as in PaddleRec's text logs."""
     fit_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
     """Training rows from which standard and minmax are fitted."""

@@ -10,11 +10,11 @@ from clickline.config.cluster import Cluster, Strategy
 from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.config.metric_settings import MetricSettings
-from clickline.config.model import Model
+from clickline.config.model import ModelSettings
 from clickline.config.secrets import check_plain
 from clickline.config.section import Section
 from clickline.config.tables import Tables
-from clickline.config.training import Checkpoint, Train
+from clickline.config.training import CheckpointSettings, Train
 
 # Names a directory below `output`, so it must not lead out of it: no separators, no leading dot.
 NAME_PATTERN = r"^\w[\w.-]*$"
@@ -34,7 +34,7 @@ class Job(Section):
     """Where rows come from."""
     features: Features = Features()
     """What rows mean."""
-    model: Model = Model()
+    model: ModelSettings = ModelSettings()
     """What learns."""
     tables: Tables = Tables()
     """How the sparse part learns."""
@@ -42,7 +42,7 @@ class Job(Section):
     """How long and how fast."""
     metrics: MetricSettings = MetricSettings()
     """What is measured on validation and test data beside AUC, logloss and calibration."""
-    checkpoint: Checkpoint = Checkpoint()
+    checkpoint: CheckpointSettings = CheckpointSettings()
     """What is kept."""
     strategy: Strategy = "auto"
     """How trainers agree; auto: async with parameter servers, collective with several trainers alone, else single."""
@@ -50,7 +50,7 @@ class Job(Section):
     """How many processes, and how they work together."""
 
     @property
-    def way(self) -> Strategy:
+    def resolved_strategy(self) -> Strategy:
         """The strategy, with auto decided."""
         if self.strategy != "auto":
             return self.strategy

@@ -9,7 +9,7 @@ from pydantic import Field
 from clickline.config.section import Section
 
 
-class Model(Section):
+class ModelSettings(Section):
     name: Annotated[str, Field(min_length=1)] = "deepfm"
     """A model of the zoo, or one of your own: module:Class or path/model.py:Class."""
     embedding_dim: Annotated[int, Field(ge=1, le=4096)] | None = None

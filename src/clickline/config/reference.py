@@ -1,4 +1,4 @@
-"""References of files of settings, made from their types, so that they cannot say anything else: a page and a schema.
+"""The reference of a settings file, generated from its types so that the two cannot differ: a page and a schema.
 
     python -m clickline.config.reference docs/reference
 
@@ -58,7 +58,7 @@ class SettingsReference:
     top: str = "The file itself."
     """What the keys that stand in no section are about."""
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Mapping[str, Any]:
         """The JSON Schema."""
         return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | self.root.model_json_schema()
 
@@ -110,7 +110,7 @@ def _tables(
 
 
 def _inside(entry: Mapping[str, Any]) -> str:
-    """How the path goes on to a section: `[]` through a list, `.NAME` through a mapping by the user's own names."""
+    """What follows a key in the path to a section: `[]` for a list, `.NAME` for a mapping by the user's own names."""
     if entry.get("type") == "array":
         return "[]" + _inside(entry["items"])
     return ".NAME" if {"additionalProperties", "patternProperties"} & entry.keys() else ""

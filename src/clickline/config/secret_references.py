@@ -33,8 +33,8 @@ def resolve_within(value: Any) -> Any:
 def _lookup(match: re.Match[str]) -> str:
     name = match[1]
     if not name.isidentifier():
-        raise JobError(f"'{match[0]}' must name an environment variable, as in ${{env:S3_SECRET}}.")
+        raise JobError(f"'{match[0]}' must name an environment variable, as in ${{env:S3_SECRET}}")
     found = os.environ.get(name)
     if found is None:
-        raise JobError(f"The job refers to the environment variable {name}, which is not set: export {name} first.")
+        raise JobError(f"the job refers to the environment variable {name}, which is not set: export {name} first")
     return found

@@ -1,4 +1,4 @@
-"""Secrets stay out of jobs: a job says ${env:NAME}, and keeps saying so wherever it is printed or saved.
+"""Secrets stay out of jobs: a job has ${env:NAME} in their place, also where it is printed or saved.
 
 What is checked here is the text only. The environment is looked up at the moment of use, by
 `clickline.config.secret_references`, and never by anything that prints. No message here repeats a value that may be
@@ -46,7 +46,7 @@ def check_address(path: str) -> str:
 
 
 def check_concealed(options: dict[str, Any]) -> dict[str, Any]:
-    """Options whose name says that they are secret must be references."""
+    """Raise if an option that is secret by its name is not a reference."""
     if names := ", ".join(_written_out(options)):
         message = "a secret does not belong into a job: {names}; write ${env:NAME} and set NAME where the job runs"
         raise PydanticCustomError("secret", message, {"names": names})

@@ -12,7 +12,7 @@ ASCII_NAME_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 
 
 class Section(BaseModel):
-    """A part of the job. Frozen, so that nobody downstream mutates what the user wrote."""
+    """A part of the job. Frozen: no code can change what the user wrote."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -29,7 +29,7 @@ class Section(BaseModel):
     def _keep_other_defaults(cls, given: Any) -> Any:
         """Let a key that is not given keep the default of its place, not of its type.
 
-        `tables.linear` is FTRL unless told otherwise: setting its learning rate alone must not make it Adagrad,
+        `tables.linear` is FTRL by default: setting its learning rate alone must not make it Adagrad,
         which is what optimizers are elsewhere.
         """
         if not isinstance(given, Mapping):
@@ -41,7 +41,7 @@ class Section(BaseModel):
         return filled
 
 
-def _filled(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _filled(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Mapping[str, Any]:
     result = dict(defaults)
     for key, value in given.items():
         below = defaults.get(key)

@@ -57,7 +57,7 @@ class SparseOptimizer(Section):
     """Each row's gradient is scaled to at most this norm. 0 = never."""
 
 
-class Table(Section):
+class TableSettings(Section):
     optimizer: SparseOptimizer = SparseOptimizer()
     """How rows of these tables learn."""
     restart_epochs: bool = True
@@ -67,9 +67,9 @@ class Table(Section):
 
 
 class Tables(Section):
-    embedding: Table = Table()
+    embedding: TableSettings = TableSettings()
     """Vectors of the slots."""
-    linear: Table = Table(
+    linear: TableSettings = TableSettings(
         optimizer=SparseOptimizer(name="ftrl", learning_rate=0.05, initial=1.0, l2=20.0),
         restart_epochs=False,
         init_scale=0.0,

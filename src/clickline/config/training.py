@@ -53,7 +53,7 @@ class Train(Section):
     """Write event files for TensorBoard into the run's directory."""
 
 
-class Checkpoint(Section):
+class CheckpointSettings(Section):
     every_steps: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Steps between checkpoints. 0 = none within an epoch."""
     every_epochs: Annotated[int, Field(ge=0, le=10_000)] = 1

@@ -1,9 +1,9 @@
-"""What a model is told about the data, and what it declares in return.
+"""Fields and embeddings: what a model is given to know of the data, and what it declares in return.
 
 A model never owns a table of rows. It is handed `Fields` (which slots, how many dense numbers, which labels) and
 answers with `Embedding` declarations: for these slots I want vectors of this length. The trainer makes a table for
-every declaration, looks rows up, and hands the model one tensor for each. No PyTorch here: whoever serves a version
-reads the same declarations from its manifest.
+every declaration, looks rows up, and hands the model one tensor for each. No PyTorch here: serving reads
+the same declarations from a version's manifest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the data of a job needs in order to be read: files, a reader, columns, secrets.
+"""Checks of a job's input before training: files, a custom reader, columns, secrets.
 
-Looked for before anything is trained, so that a test file that is not there is not found out after the last epoch.
+Without them, a missing test file would be found after the last epoch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class InputFiles:
         return self._problems
 
     def column_problems(self, schema: Schema) -> Iterator[JobProblem]:
-        """Columns that the first files lack, where the format says which ones a file has."""
+        """Columns that the first files lack, for formats whose files name their columns."""
         for what, file in self._first.items():
             try:
                 columns = _columns_of(file, self._data)
@@ -76,7 +76,7 @@ class InputFiles:
 
 
 def _columns_of(file: File, data: Data) -> tuple[str, ...] | None:
-    """The columns that a file says it has; None for formats, and for empty files, that do not say."""
+    """The columns that a file names; None for formats that name none, and for empty files."""
     if data.format == "csv":
         return header(file, data) or None
     if data.format != "parquet":

@@ -74,8 +74,8 @@ class _Totals:
             return 0.0, 1.0
         if count == 0:
             raise DataError(
-                f"No value of '{dense.name}' in the rows that {dense.normalise} is fitted on. Raise features.fit_rows, "
-                f"give its center and spread in the job, or leave it out."
+                f"no value of {dense.name!r} in the rows that {dense.normalise} is fitted on; raise features.fit_rows, "
+                "give its center and spread in the job, or leave it out"
             )
         if dense.normalise == "minmax":
             low, high = float(self._low[where].min()), float(self._high[where].max())

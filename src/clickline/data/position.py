@@ -1,13 +1,15 @@
-"""Where a pass over the data stands: enough to go on after any batch with exactly the batches that would have followed.
+"""A position in a pass over the data: enough to resume after any batch with exactly the batches that would have
+followed.
 
-A position names the place in the log where the current window of rows begins, and how much of that window was taken.
-Offsets count decompressed bytes (text) or rows (Parquet, readers of one's own), never blocks: neither the size of
-blocks nor the number of threads has any part in it. The window's size, seed and order are kept as well, so that
-a window begun under one setting is finished under the same, and no row is lost or seen twice when settings change.
+A position names the offset in the log where the current window of rows begins, and how many rows of that window were
+taken. Offsets count decompressed bytes (text) or rows (Parquet, custom readers), never blocks: a position does not
+depend on the size of blocks or the number of threads. The window's size, seed and order are kept as well, so that a
+window begun under one setting is finished under the same, and no row is lost or seen twice when settings change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -15,8 +17,8 @@ from clickline.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """What was read so far in a pass."""
+class RowCounts:
+    """Rows that were read so far in a pass, good and malformed, and missing values."""
 
     rows: int = 0
     bad: int = 0
@@ -25,26 +27,26 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A spot between two rows of the log. The default is the very beginning."""
+class LogOffset:
+    """An offset between two rows of the log. The default is the beginning of the log."""
 
     file: int = 0
     """Number of the file in the order of reading."""
     path: str = ""
     """The same file's path, to notice when the list of files has changed."""
     offset: int = 0
-    """Where to read on: bytes of text after decompression, or rows."""
+    """Where reading resumes: bytes of text after decompression, or rows."""
     line: int = 0
     """Lines before that offset."""
     skip: int = 0
     """Good rows after the offset that belong to earlier windows."""
-    counts: Counts = Counts()
-    """What was counted before the offset."""
+    counts: RowCounts = RowCounts()
+    """The rows before the offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to go on after a batch."""
+    """Where reading resumes after a batch."""
 
     epoch: int
     window: int
@@ -55,29 +57,31 @@ class Position:
     """Rows in a full window."""
     shuffled: bool
     seed: int
-    place: Place
+    place: LogOffset
     """Where the window begins."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only, fit for JSON."""
+    def to_dict(self) -> dict[str, object]:
+        """As JSON holds it."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Position:
+    def from_dict(cls, values: Mapping[str, Any]) -> Position:
+        """From what `to_dict` returned; a CheckpointError if it is anything else."""
         try:
-            place = _exact(Place, values["place"])
-            counts = _exact(Counts, place["counts"])
+            position = _exact(cls, values, name="position")
+            place = _exact(LogOffset, values["place"], name="place")
+            counts = _exact(RowCounts, place["counts"], name="counts")
             counts = {name: tuple(item) if isinstance(item, list) else item for name, item in counts.items()}
-            found = {**_exact(cls, values), "place": Place(**{**place, "counts": Counts(**counts)})}
-            return cls(**found)
+            return cls(**{**position, "place": LogOffset(**{**place, "counts": RowCounts(**counts)})})
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"This is no data position: {error}. Start without it, from the beginning."
+                f"not a position in the data: {error}; start without it, from the beginning"
             ) from error
 
 
-def _exact(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+def _exact(kind: type[Any], values: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+    """The values, if their keys are exactly the fields of `kind`."""
     wanted = {item.name for item in fields(kind)}
     if set(values) != wanted:
-        raise ValueError(f"{kind.__name__.lower()} must hold {sorted(wanted)} but holds {sorted(values)}")
-    return values
+        raise ValueError(f"{name} must hold {sorted(wanted)} but holds {sorted(values)}")
+    return dict(values)

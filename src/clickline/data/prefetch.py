@@ -1,8 +1,8 @@
-"""Work in the background: a source is read ahead by one thread, and its items may be worked on by several more.
+"""Prefetching: a source is read ahead by one thread, and its items may be processed by several more.
 
-What comes out is in the order of the source, whatever the threads do. At most `ahead` items exist at a time, the one
-that the consumer holds included; the source is not asked for another before there is room, so memory stays flat. An
-error in any thread is raised in the consumer, at the place where its item would have come.
+Items come out in the order of the source, whatever the threads do. At most `ahead` items exist at a time, the one that
+the consumer holds included; the source is not asked for another before there is room, so memory stays flat. An error
+in any thread is raised in the consumer, at the place where its item would have come.
 
 Beware: `close` waits for the threads, but only some seconds for one that is stuck in a network read.
 """
@@ -21,30 +21,38 @@ from typing import Any, Generic, TypeVar
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-_PATIENCE_SECONDS = 5.0
-_POLITENESS = 5
+_JOIN_SECONDS = 5.0
+_NICENESS = 5
 
 
 @dataclass
-class _Belt:
-    """What the threads share. They hold this and not the Conveyor, so that a forgotten Conveyor can be collected."""
+class _Queue:
+    """The state that the threads share.
+
+    Threads hold this object and never the Prefetcher, so that a Prefetcher without references is collected, and its
+    finalizer stops them. Items are numbered from 0 in the order of the source.
+    """
 
     ahead: int
     lock: threading.Lock = field(default_factory=threading.Lock)
     todo: deque[tuple[int, Any]] = field(default_factory=deque)
+    """Items that were read and wait for a worker, by number."""
     done: dict[int, tuple[Any, BaseException | None]] = field(default_factory=dict)
+    """Results, or the errors in their place, by number; the consumer takes them in order."""
     taken: int = 0
-    """Items that the consumer is through with."""
+    """Items that the consumer has finished with."""
     end: int | None = None
-    """How many items there are, once the source is exhausted."""
+    """The number of items, once the source is exhausted."""
     stopped: bool = False
 
     def __post_init__(self) -> None:
+        # One lock, three reasons to wait: the reader for room, workers for work, the consumer for a result.
         self.room = threading.Condition(self.lock)
         self.work = threading.Condition(self.lock)
         self.ready = threading.Condition(self.lock)
 
     def stop(self) -> None:
+        """Drop all items and wake every thread, which then ends."""
         with self.lock:
             self.stopped = True
             self.todo.clear()
@@ -53,14 +61,15 @@ class _Belt:
                 condition.notify_all()
 
     def finish(self, number: int, value: Any, error: BaseException | None) -> None:
+        """Hand an item's result, or its error, to the consumer."""
         with self.lock:
             if not self.stopped:
                 self.done[number] = (value, error)
                 self.ready.notify()
 
 
-class Conveyor(Iterator[Out], Generic[In, Out]):
-    """`work` applied to every item of `source`, by `threads` threads; without threads, items pass as they are."""
+class Prefetcher(Iterator[Out], Generic[In, Out]):
+    """`work` applied to every item of `source`, by `threads` threads; without `work`, items pass as they are."""
 
     def __init__(
         self,
@@ -69,39 +78,40 @@ class Conveyor(Iterator[Out], Generic[In, Out]):
         ahead: int,
         work: Callable[[In], Out] | None = None,
         threads: int = 0,
-        upstream: Conveyor[Any, Any] | None = None,
+        upstream: Prefetcher[Any, Any] | None = None,
         name: str = "clickline",
     ) -> None:
-        """`upstream` is the conveyor that `source` reads from, if any: closing this one closes that one first."""
-        self._belt = _Belt(ahead=ahead)
+        """`upstream` is the prefetcher that `source` reads from, if any: closing this one closes that one first."""
+        self._queue = _Queue(ahead=ahead)
         self._next = 0
         targets: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
-            (_feed, (self._belt, source, work is None), f"{name}-feed")
+            (_read_source, (self._queue, source, work is None), f"{name}-feed")
         ]
-        targets += [(_serve, (self._belt, work), f"{name}-{number}") for number in range(threads if work else 0)]
-        self._threads = [threading.Thread(target=f, args=args, name=n, daemon=True) for f, args, n in targets]
-        started = list(self._threads)
-        self._belts = [self._belt]
+        targets += [(_work, (self._queue, work), f"{name}-{number}") for number in range(threads if work else 0)]
+        own_threads = [threading.Thread(target=f, args=args, name=n, daemon=True) for f, args, n in targets]
+        self._queues, self._threads = [self._queue], own_threads
         if upstream is not None:
-            self._belts = [*upstream._belts, self._belt]
-            self._threads = [*upstream._threads, *started]
+            # Upstream first: our reader may be waiting for an item of its queue.
+            self._queues = [*upstream._queues, self._queue]
+            self._threads = [*upstream._threads, *own_threads]
         # Daemons, so that a program that forgets to close still ends; stopped at exit, before Python is taken apart.
-        self._finalizer = weakref.finalize(self, _shut, self._belts, self._threads)
-        for thread in started:
+        self._finalizer = weakref.finalize(self, _shut_down, self._queues, self._threads)
+        for thread in own_threads:
             thread.start()
 
     def __next__(self) -> Out:
-        belt = self._belt
-        with belt.lock:
-            belt.taken = self._next
-            belt.room.notify()
-            while self._next not in belt.done and self._next != belt.end and not belt.stopped:
-                belt.ready.wait()
-            if belt.stopped or self._next == belt.end:
+        queue = self._queue
+        with queue.lock:
+            # To ask for the next item is to be done with the one before: now there is room for another.
+            queue.taken = self._next
+            queue.room.notify()
+            while self._next not in queue.done and self._next != queue.end and not queue.stopped:
+                queue.ready.wait()
+            if queue.stopped or self._next == queue.end:
                 raise StopIteration
-            value, error = belt.done.pop(self._next)
+            value, error = queue.done.pop(self._next)
         if error is not None:
-            belt.stop()
+            queue.stop()
             raise error
         self._next += 1
         return value  # type: ignore[no-any-return]
@@ -111,72 +121,75 @@ class Conveyor(Iterator[Out], Generic[In, Out]):
         self._finalizer()
 
 
-def _shut(belts: list[_Belt], threads: list[threading.Thread]) -> None:
-    for belt in belts:
-        belt.stop()
+def _shut_down(queues: list[_Queue], threads: list[threading.Thread]) -> None:
+    for queue in queues:
+        queue.stop()
     for thread in threads:
         if thread is not threading.current_thread():
-            thread.join(_PATIENCE_SECONDS)
+            thread.join(_JOIN_SECONDS)
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     """Let the threads that compute go first: reading ahead has time, and fits into the gaps that they leave."""
     with suppress(OSError, AttributeError):  # where threads have no priority of their own, all are equal
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _POLITENESS)
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS)
 
 
-def _feed(belt: _Belt, source: Iterator[Any], straight: bool) -> None:
-    _give_way()
+def _read_source(queue: _Queue, source: Iterator[Any], without_work: bool) -> None:
+    """The reader's thread: takes items from the source while there is room for them."""
+    _lower_priority()
     number = 0
     try:
         while True:
-            with belt.lock:
-                while number - belt.taken >= belt.ahead and not belt.stopped:
-                    belt.room.wait()
-                if belt.stopped:
+            with queue.lock:
+                while number - queue.taken >= queue.ahead and not queue.stopped:
+                    queue.room.wait()
+                if queue.stopped:
                     return
             try:
                 item = next(source)
             except StopIteration:
                 break
-            if straight:
-                belt.finish(number, item, None)
+            if without_work:
+                queue.finish(number, item, None)
             else:
-                with belt.lock:
-                    if belt.stopped:
+                with queue.lock:
+                    if queue.stopped:
                         return
-                    belt.todo.append((number, item))
-                    belt.work.notify()
-            del item  # or it would live on while this thread waits for room
+                    queue.todo.append((number, item))
+                    queue.work.notify()
+            del item  # or it would stay in memory while this thread waits for room
             number += 1
     except BaseException as error:
-        belt.finish(number, None, error)
+        # The error takes the place of the item that could not be read: it is raised after all items before it.
+        queue.finish(number, None, error)
         number += 1
     finally:
         close = getattr(source, "close", None)  # generators close their files here
         if close is not None:
             close()
-        with belt.lock:
-            belt.end = number
-            belt.work.notify_all()
-            belt.ready.notify_all()
+        with queue.lock:
+            queue.end = number
+            queue.work.notify_all()
+            queue.ready.notify_all()
 
 
-def _serve(belt: _Belt, work: Callable[[Any], Any]) -> None:
-    _give_way()
+def _work(queue: _Queue, work: Callable[[Any], Any]) -> None:
+    """A worker's thread: processes items until the source is exhausted and none is left."""
+    _lower_priority()
     while True:
-        with belt.lock:
-            while not belt.todo and belt.end is None and not belt.stopped:
-                belt.work.wait()
-            if belt.stopped or not belt.todo:
+        with queue.lock:
+            while not queue.todo and queue.end is None and not queue.stopped:
+                queue.work.wait()
+            if queue.stopped or not queue.todo:
                 return
-            number, item = belt.todo.popleft()
+            number, item = queue.todo.popleft()
         try:
             value = work(item)
         except BaseException as error:
-            belt.finish(number, None, error)
+            queue.finish(number, None, error)
         else:
-            belt.finish(number, value, None)
+            queue.finish(number, value, None)
             del value
-        del item
+        del item  # neither item nor value may stay in memory while this thread waits

@@ -1,4 +1,4 @@
-"""What a pass over the data found: rows, malformed rows with examples, missing values; and when that is too much.
+"""The report of a pass over the data: rows, malformed rows with examples, missing values; and their limit.
 
 Malformed rows are skipped, counted and shown, up to the limit in `data.max_bad_rows`. Past it the run stops, because
 a log in the wrong format would otherwise train a model on what little of it happens to parse.
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clickline.data.position import Counts
+from clickline.data.position import RowCounts
 from clickline.errors import DataError
 
 logger = logging.getLogger("clickline.data")
@@ -57,10 +57,10 @@ class Report:
     """Rows without a value, by slot."""
 
 
-class Tally:
+class RowCounter:
     """Counts one pass, and stops it when too many rows are bad."""
 
-    def __init__(self, *, limit: float, start: Counts, warn: bool) -> None:
+    def __init__(self, *, limit: float, start: RowCounts, warn: bool) -> None:
         self._limit = limit
         self._rows, self._bad = start.rows, start.bad
         self._missing_dense = np.array(start.missing_dense, np.int64)
@@ -68,7 +68,7 @@ class Tally:
         self._examples: list[BadRow] = []
         self._warn = warn
         self._logged = 0
-        """Examples that the log has shown."""
+        """Examples that were logged."""
 
     def add(self, *, rows: int, bad: int, missing_dense: NDArray[np.uint64], missing_slots: NDArray[np.uint64]) -> None:
         self._rows += rows
@@ -105,20 +105,20 @@ class Tally:
         listed = "\n".join(lines)
         raise DataError(
             f"{self._bad} of {seen} rows are malformed, more than data.max_bad_rows allows ({limit}):\n{listed}\n"
-            f"Check that data.format fits these files, or raise data.max_bad_rows to skip such rows."
+            "check that data.format fits these files, or raise data.max_bad_rows to skip such rows"
         )
 
     def _log_examples(self) -> None:
-        """Each is shown once: in the log if the pass goes on, else in the error that ends it."""
+        """Log new examples. Each is shown once: here if the pass continues, else in the error that ends it."""
         if self._warn:
             for row in self._examples[self._logged :]:
                 logger.warning("Skipped a malformed row: %s", row)
             self._logged = len(self._examples)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RowCounts:
         dense, slots = tuple(self._missing_dense.tolist()), tuple(self._missing_slots.tolist())
-        return Counts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
+        return RowCounts(rows=self._rows, bad=self._bad, missing_dense=dense, missing_slots=slots)
 
     def report(self, *, dense: Sequence[tuple[str, int]], slots: Sequence[str]) -> Report:
         """`dense` is name and size of each dense feature."""

@@ -1,4 +1,4 @@
-"""What a job's rows are made of, once format and features are put together.
+"""The schema: what a row of the log consists of, from the job's format and features.
 
 Training makes it from the job, writes it into checkpoints and versions, and serving reads it from there: one schema,
 so that a served feature cannot differ from a trained one. Beware: the order of slots and dense features is part of it.
@@ -16,6 +16,7 @@ from clickline._native import Parser
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
 from clickline.data.missing_columns import missing_column
+from clickline.data.native_features import NativeDense, NativeSlot
 from clickline.data.schema_checks import check_features
 from clickline.errors import CheckpointError, DataError
 
@@ -78,7 +79,7 @@ class Schema:
         return tuple(dict.fromkeys(names))
 
     def columns_of(self, known: Sequence[str]) -> list[str]:
-        """Those of the known columns that are used; a DataError if a used one is not among them."""
+        """The columns that are used; a DataError if one of them is not among the known ones."""
         for name in self.columns:
             if name not in known:
                 raise DataError(missing_column(name, known))
@@ -91,15 +92,15 @@ class Schema:
         """
         if self.needs_fit:
             unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
-            raise ValueError(f"These dense features have no center and spread yet: {unfitted}; call fitted() first.")
+            raise ValueError(f"these dense features have no center and spread yet: {unfitted}; call fitted() first")
         known = list(columns)
         try:
             return Parser(
                 format=self.format if self.format in _TEXT_FORMATS else "columns",
                 columns=known,
                 labels=list(self.labels) if labelled else [],
-                slots=[_slot_tuple(slot) for slot in self.slots],
-                dense=[_dense_tuple(dense) for dense in self.dense],
+                slots=[NativeSlot.of(slot) for slot in self.slots],
+                dense=[NativeDense.of(dense) for dense in self.dense],
                 weight=self.weight or "" if labelled else "",
                 time=self.time or "" if labelled else "",
                 group=self.group or "" if labelled else "",
@@ -122,8 +123,8 @@ class Schema:
         """Whether a log line gives the same keys and dense numbers by the other schema, in the same order."""
         return (
             self.keys == other.keys
-            and [_slot_tuple(slot) for slot in self.slots] == [_slot_tuple(slot) for slot in other.slots]
-            and [_dense_tuple(dense) for dense in self.dense] == [_dense_tuple(dense) for dense in other.dense]
+            and [NativeSlot.of(slot) for slot in self.slots] == [NativeSlot.of(slot) for slot in other.slots]
+            and [NativeDense.of(dense) for dense in self.dense] == [NativeDense.of(dense) for dense in other.dense]
         )
 
     def unnormalised(self) -> Schema:
@@ -135,7 +136,7 @@ class Schema:
         """With (center, spread) by name of dense feature, where the job does not give them itself."""
         return replace(self, dense=tuple(_fitted(dense, stats) for dense in self.dense))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it; with all defaults, so that a later change of them cannot change what is saved."""
         return {
             "version": _VERSION,
@@ -152,16 +153,16 @@ class Schema:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Schema:
-        """What `to_dict` gave. The values come from a file: anything else is a CheckpointError."""
+        """From what `to_dict` returned. The values come from a file: anything else is a CheckpointError."""
         if saved.get("version") != _VERSION:
-            raise CheckpointError(f"The schema has version {saved.get('version')!r}, but {_VERSION} was expected.")
+            raise CheckpointError(f"the schema has version {saved.get('version')!r}, but {_VERSION} was expected")
         try:
             features = Features.model_validate(
                 {key: saved[key] for key in ("labels", "slots", "dense", "weight", "time", "group", "keys")}
             )
             data = Data(format=saved["format"], delimiter=saved["delimiter"])
         except (KeyError, TypeError, ValidationError) as error:
-            raise CheckpointError(f"The saved schema is damaged: {error}") from error
+            raise CheckpointError(f"the saved schema is damaged: {error}") from error
         return cls(
             format=data.format,
             labels=tuple(features.labels),
@@ -176,7 +177,7 @@ class Schema:
 
 
 def with_defaults(data: Data, features: Features) -> Features:
-    """The features with what their format brings where the job names none."""
+    """The features, with those of the format where the job names none."""
     labels, slots, dense = list(features.labels), list(features.slots), list(features.dense)
     if data.format == "criteo":
         slots = slots or _criteo_slots(features.integers)
@@ -200,21 +201,10 @@ def _fitted(dense: Dense, stats: Mapping[str, tuple[float, float]]) -> Dense:
     if not _needs_fit(dense):
         return dense
     if dense.name not in stats:
-        raise ValueError(f"No statistics for the dense feature '{dense.name}'; there are some for: {', '.join(stats)}.")
+        raise ValueError(f"no statistics for the dense feature {dense.name!r}; there are some for: {', '.join(stats)}")
     center, spread = stats[dense.name]
     given = dense.model_dump() | {
         "center": center if dense.center is None else dense.center,
         "spread": spread if dense.spread is None else dense.spread,
     }
     return Dense.model_validate(given)
-
-
-def _slot_tuple(slot: Slot) -> tuple[str, str, str, str, int, bool]:
-    keep_last = slot.pooling == "sequence"
-    return slot.keys_of or slot.name, slot.column or slot.name, slot.bucket, slot.separator, slot.max_values, keep_last
-
-
-def _dense_tuple(dense: Dense) -> tuple[str, str, int, str, float, float, float]:
-    center = 0.0 if dense.center is None else dense.center
-    spread = 1.0 if dense.spread is None else dense.spread
-    return dense.name, dense.column or dense.name, dense.size, dense.normalise, center, spread, dense.missing

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from clickline._native import Parsed
 from clickline.data.batch import Batch, join
-from clickline.data.position import Place, Position
-from clickline.data.report import Tally
-from clickline.data.sources.text_blocks import Block
+from clickline.data.position import LogOffset, Position
+from clickline.data.report import RowCounter
+from clickline.data.sources.log_block import LogBlock
 from clickline.errors import DataError
 
 _UNSHUFFLED_ROWS = 8192
@@ -25,78 +25,101 @@ _UNSHUFFLED_ROWS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows in the order of the log."""
+    """Rows in the order of the log, and the order in which they are handed out."""
 
     rows: Batch
     order: NDArray[np.int64] | None
-    """In which to hand them out; None is as they are."""
-    here: Position
-    """Where the window begins, and what of it was handed out before."""
-    after: Position
-    """Where the next one begins."""
+    """A permutation of the rows; None is the order of the log."""
+    begin: Position
+    """Where the window begins, and how many of its rows were handed out before."""
+    next_window: Position
+    """Where the window after this one begins."""
 
     def batches(self, size: int) -> Iterator[tuple[Batch, Position]]:
-        rows, here = len(self.rows), self.here
-        for first in range(here.taken, rows, size):
+        """The rows not yet handed out, in batches, each with the position at which reading resumes after it."""
+        rows = len(self.rows)
+        for first in range(self.begin.taken, rows, size):
             last = min(first + size, rows)
-            # The permuted copy is made batch by batch: a whole window's would take as much memory again.
+            # The permuted copy is made batch by batch: that of a whole window would take as much memory again.
             batch = self.rows.part(first, last) if self.order is None else self.rows.take(self.order[first:last])
-            yield batch, replace(here, taken=last) if last < rows else self.after
+            yield batch, replace(self.begin, taken=last) if last < rows else self.next_window
 
 
-def beginning(*, epoch: int, seed: int, batch_size: int, shuffle_rows: int) -> Position:
+def first_position(*, epoch: int, seed: int, batch_size: int, shuffle_rows: int) -> Position:
     """The first position of an epoch. A window is a multiple of a batch, so that only the last batch may be smaller."""
     shuffled = shuffle_rows > 0
     rows = -(-(shuffle_rows if shuffled else _UNSHUFFLED_ROWS) // batch_size) * batch_size
-    return Position(epoch=epoch, window=0, taken=0, rows=rows, shuffled=shuffled, seed=seed, place=Place())
+    return Position(epoch=epoch, window=0, taken=0, rows=rows, shuffled=shuffled, seed=seed, place=LogOffset())
 
 
-def windows(
-    parsed: Iterator[tuple[Block, Parsed]], *, start: Position, then: Position, tally: Tally
-) -> Iterator[Window]:
-    """Gather parsed blocks into windows. The first goes by the settings in `start`, all others by those in `then`."""
-    here, skip = start, start.place.skip
-    parts: list[Batch] = []
-    gathered = line = 0
-    end = start.place
-    for block, result in parsed:
-        line = line if block.line is None else block.line
-        place = Place(file=block.file, path=block.path, offset=block.offset, line=line, counts=tally.counts)
-        _count(block, result, line=line, tally=tally)
-        line += result.lines
-        rows, used = _rows(result), min(skip, result.n)
-        skip -= used
-        while used < result.n:
-            more = min(here.rows - gathered, result.n - used)
-            parts.append(rows.part(used, used + more))
-            used, gathered = used + more, gathered + more
-            if gathered == here.rows:
-                after = replace(then, window=here.window + 1, place=replace(place, skip=used))
-                yield _window(parts, here=here, after=after)
-                here, gathered = after, 0
-        end = replace(place, skip=used)
-    tally.check(end=True)
-    if skip or gathered < here.taken:
-        raise DataError(
-            f"'{here.place.path}' has fewer rows than when reading stopped: it has changed since. "
-            f"Restore it, or start without the checkpoint's position."
-        )
-    if gathered:
-        yield _window(parts, here=here, after=replace(then, window=here.window + 1, place=end))
+class WindowBuilder:
+    """Gathers parsed blocks into windows.
+
+    The first window has the size, seed and order that `start` names, which may be those of an earlier run; all windows
+    after it have those of `settings`, which are today's.
+    """
+
+    def __init__(self, *, start: Position, settings: Position, counter: RowCounter, no_rows: str | None = None) -> None:
+        """`no_rows` is the message of a DataError if there is not a single row; None accepts that."""
+        self._start, self._settings, self._counter, self._no_rows = start, settings, counter, no_rows
+
+    def windows(self, parsed: Iterator[tuple[LogBlock, Parsed]]) -> Iterator[Window]:
+        """The windows, built as the blocks arrive. Counts rows, and raises if too many are malformed."""
+        begin, skip = self._start, self._start.place.skip
+        parts: list[Batch] = []  # of the window that is being built
+        gathered = 0  # rows in `parts`
+        line = 0
+        end = self._start.place
+        for block, result in parsed:
+            # Only the first block of a stream knows its line; from there on, lines are counted.
+            line = line if block.line is None else block.line
+            block_start = LogOffset(
+                file=block.file, path=block.path, offset=block.offset, line=line, counts=self._counter.counts
+            )
+            _count(block, result, line=line, counter=self._counter)
+            line += result.lines
+            # After a resume, the first rows belong to windows before this one: they are counted, then skipped.
+            rows, used = _rows(result), min(skip, result.n)
+            skip -= used
+            # A block may end in the middle of a window, and a window in the middle of a block.
+            while used < result.n:
+                more = min(begin.rows - gathered, result.n - used)
+                parts.append(rows.part(used, used + more))
+                used, gathered = used + more, gathered + more
+                if gathered == begin.rows:
+                    # To resume at the next window, this block is read again and its first `used` rows are skipped.
+                    following = self._following(begin, replace(block_start, skip=used))
+                    yield _window(parts, begin=begin, next_window=following)
+                    begin, gathered = following, 0
+            end = replace(block_start, skip=used)
+        self._counter.check(end=True)
+        if skip or gathered < begin.taken:
+            raise DataError(
+                f"{begin.place.path!r} has fewer rows than when reading stopped: it has changed since; "
+                "restore it, or start without the checkpoint's position"
+            )
+        if gathered:
+            yield _window(parts, begin=begin, next_window=self._following(begin, end))
+        if self._no_rows is not None and self._counter.counts.rows == 0:
+            raise DataError(self._no_rows)
+
+    def _following(self, begin: Position, place: LogOffset) -> Position:
+        return replace(self._settings, window=begin.window + 1, place=place)
 
 
 def permutation(*, seed: int, epoch: int, window: int, rows: int) -> NDArray[np.int64]:
-    """An order of `rows` rows. Made from raw bits by sorting: numpy promises those to stay, its permutations not."""
+    """A permutation of `rows` rows, made by sorting raw bits: numpy promises never to change those, unlike its own
+    permutations."""
     bits = np.random.PCG64(np.random.SeedSequence((seed, epoch, window)))
     return np.argsort(bits.random_raw(rows), kind="stable")
 
 
-def _window(parts: list[Batch], *, here: Position, after: Position) -> Window:
+def _window(parts: list[Batch], *, begin: Position, next_window: Position) -> Window:
     rows = join(parts)
     order = None
-    if here.shuffled:
-        order = permutation(seed=here.seed, epoch=here.epoch, window=here.window, rows=len(rows))
-    return Window(rows=rows, order=order, here=here, after=after)
+    if begin.shuffled:
+        order = permutation(seed=begin.seed, epoch=begin.epoch, window=begin.window, rows=len(rows))
+    return Window(rows=rows, order=order, begin=begin, next_window=next_window)
 
 
 def _rows(result: Parsed) -> Batch:
@@ -111,9 +134,9 @@ def _rows(result: Parsed) -> Batch:
     )
 
 
-def _count(block: Block, result: Parsed, *, line: int, tally: Tally) -> None:
-    tally.add(rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots)
+def _count(block: LogBlock, result: Parsed, *, line: int, counter: RowCounter) -> None:
+    counter.add(rows=result.n, bad=result.bad, missing_dense=result.missing_dense, missing_slots=result.missing_slots)
     unit: Literal["line", "row"] = "line" if isinstance(block.data, bytes) else "row"
     for number, reason in result.errors:
-        tally.note(block.path, line + number, block.reasons.get(number, reason), origin=block.origin, unit=unit)
-    tally.check()
+        counter.note(block.path, line + number, block.reasons.get(number, reason), origin=block.origin, unit=unit)
+    counter.check()

@@ -1,4 +1,4 @@
-"""SHA-256 of files, and checks inside small JSON objects that nothing else covers.
+"""SHA-256 of files, and a checksum inside small JSON objects that no manifest covers.
 
 Files are hashed in one way in the whole project (docs/decisions/0012-one-sha256-for-files.md).
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _CHECK = b', "check": "%s"}'
@@ -22,15 +22,26 @@ def file_sha256(path: os.PathLike[str] | str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sealed_json(facts: Mapping[str, Any]) -> bytes:
+def stream_sha256(pieces: Iterable[bytes], *, limit: int) -> tuple[int, str]:
+    """Bytes and SHA-256 of a file that comes in pieces. Stops once there are more than `limit` bytes."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        if size > limit:
+            break
+    return size, digest.hexdigest()
+
+
+def sealed_json(value: Mapping[str, Any]) -> bytes:
     """A JSON object whose last key, `check`, covers all bytes before it: the first half of their SHA-256."""
-    body = json.dumps(facts).encode()[:-1]
+    body = json.dumps(value).encode()[:-1]
     return body + _CHECK % _check_of(body)
 
 
-def is_as_sealed(content: bytes, facts: Mapping[str, Any]) -> bool:
+def is_as_sealed(content: bytes, value: Mapping[str, Any]) -> bool:
     """Whether the object that `content` was parsed to is what was sealed. One without `check` was never sealed."""
-    if "check" not in facts:
+    if "check" not in value:
         return True
     body = content[: -len(_CHECK % bytes(32))]
     return content == body + _CHECK % _check_of(body)

@@ -1,7 +1,7 @@
-"""Places where a process can be told to die, so that tests can kill it between any two steps of a delivery or a save.
+"""Failpoints: names of points where a test can kill the process, between any two steps of a delivery or a save.
 
 `CLICKLINE_FAIL_AT=publish.before-rename` makes the process kill itself with SIGKILL when it gets there, `…:3` when it
-gets there for the third time. Every place is registered in NAMES, so that a test which goes through all of them cannot
+gets there for the third time. Every point is registered in NAMES, so that a test which goes through all of them cannot
 miss one. This module imports nothing of the project: any layer may use it.
 """
 
@@ -74,17 +74,17 @@ TRAINING = (
 """In the order in which a checkpoint that replaces one of the same step is written, and others are removed after it;
 those of `standing` are passed by a coordinator whenever it notes where the run stands."""
 NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING), 0)
-"""Every place, and how often this process has been there. Only counted while the variable is set."""
+"""Every failpoint, and how often this process has reached it. Only counted while the variable is set."""
 
 
 def reach(name: str) -> None:
-    """This process is at the place `name` now. Costs a look into the environment."""
+    """Note that this process has reached a failpoint, and kill it if the variable says so."""
     if name not in NAMES:
         raise ValueError(f"there is no failure point {name!r}; known: {', '.join(sorted(NAMES))}")
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
         return
     NAMES[name] += 1
-    place, _, times = wanted.partition(":")
-    if place == name and NAMES[name] == int(times or "1"):
+    point, _, times = wanted.partition(":")
+    if point == name and NAMES[name] == int(times or "1"):
         os.kill(os.getpid(), signal.SIGKILL)

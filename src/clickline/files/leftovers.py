@@ -1,8 +1,8 @@
-"""Directories under way: locked for as long as somebody writes them, and removed once nobody does.
+"""Staging directories: locked for as long as a process writes them, and removed once none does.
 
-Whoever writes a version aside (`.downloading-…`, `.compact_…`) or copies one to this machine holds a lock on the
-directory, which the kernel lets go when the process dies. So what a dead process left can be told from what another one
-writes just now, and whoever finds it may remove it, at any time."""
+A process that stages a version (`.downloading-…`, `.compact_…`) or copies one to this machine holds a lock on the
+directory, which the kernel releases when the process dies. So what a dead process left can be told from what another
+one is writing, and any process that finds it may remove it, at any time."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def being_written(path: Path, *, anew: bool = False) -> Iterator[Path]:
 
 
 def abandoned(directories: Iterable[Path]) -> Iterator[Path]:
-    """Those of the directories that nobody writes. Each is locked while the caller looks at it."""
+    """The directories that no process writes. Each is locked while the caller has it."""
     for path in directories:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
-            continue  # it has got its name meanwhile, or is no directory
+            continue  # it was renamed meanwhile, or is not a directory
         try:
             if try_lock(descriptor):
                 yield path
@@ -67,16 +67,19 @@ def remove_leftover(path: Path) -> None:
 def _is_ours_and_old(path: Path) -> bool:
     """Not one of another user, nor one that was made a moment ago and may not be locked yet."""
     try:
-        facts = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return facts.st_uid == os.getuid() and time.time() - facts.st_mtime > _YOUNG
+    return status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG
 
 
 def _locked(path: Path) -> int:
     while True:
         path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # it was taken for a leftover and removed before it could be opened
         try:
             lock(descriptor)
             with suppress(FileNotFoundError):
@@ -85,4 +88,4 @@ def _locked(path: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # somebody removed it before we had the lock
+        os.close(descriptor)  # it was removed before we had the lock

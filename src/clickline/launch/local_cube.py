@@ -144,6 +144,7 @@ class LocalCube(ProcessGroup):
         sockets = self._stack.enter_context(private_sockets())
         self._stack.callback(self._supervisor.stop, ROLES)
         count = self.shards * self.replicas
+        # Ready files of an earlier start would be taken for those of this one.
         for rank in range(count):
             self._ready("cube", rank).unlink(missing_ok=True)
             self._ready("agent", rank).unlink(missing_ok=True)
@@ -155,6 +156,7 @@ class LocalCube(ProcessGroup):
             self._supervisor.add(self._cube_spec(rank, addresses[rank]))
             self._supervisor.add(self._agent_spec(rank, addresses[rank]))
         self.until(lambda: all(self._ready(r, n).exists() for r in ("cube", "agent") for n in range(count)))
+        # Transfer is told the agents' addresses, which are only known now.
         config = self.directory / "transfer.yaml"
         config.write_text(yaml.safe_dump(self._transfer_keys(addresses)), encoding="utf-8")
         self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))

@@ -100,8 +100,9 @@ def threads_for(job: Job) -> int:
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """Ports that nobody listens on. Held open together, so that they differ; another may still take one after us."""
+    """Free ports. Held open together, so that they differ; another process may still take one after us."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # One closed before the next is opened could be given out twice.
     with ExitStack() as stack:
         held = [stack.enter_context(socket.socket(family)) for _ in range(count)]
         for each in held:

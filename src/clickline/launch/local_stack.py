@@ -35,7 +35,7 @@ from clickline.launch.stack_events import (
     VersionSwitched,
 )
 from clickline.launch.stack_stages import FinishedRun
-from clickline.launch.suite import MODEL, PORT, WORKERS, Suite
+from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
 from clickline.launch.suite_record import ComponentRecord
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 from clickline.processes.heartbeat_monitor import STALL_AFTER
@@ -162,38 +162,44 @@ def up(
     `on_event` is called with a `StackEvent` for everything worth seeing. Call `up` from a thread that lives as long as
     the stack.
     """
-    began, started, place = time.monotonic(), time.time(), Path(state)
+    began, started, directory = time.monotonic(), time.time(), Path(state)
     emit: Emit = on_event or (lambda _: None)
     watcher = LogOnly() if on_event is None else EventWatcher(on_event)
     config = None if serve is None else Path(serve)
     with ExitStack() as exits:
-        exits.enter_context(claimed(place))
+        exits.enter_context(claimed(directory))
 
         @contextmanager
         def stage(which: Stage) -> Iterator[None]:
             # Until the suite writes it itself, suite.json says what goes on to those who ask, or want to stop us.
             if which in (Stage.DATA, Stage.TRAINING, Stage.PUBLISHING):
                 phase = {"phase": which.value, "http": None, "components": []}
-                write_suite(place, {**supervisor_record(started=started), **phase})
+                write_suite(directory, {**supervisor_record(started=started), **phase})
             with _reported(which, emit):
                 yield
 
         if config is not None:  # what is wrong with it is said before anything is trained
-            read_suite_config(config, model=MODEL, store=str(place / "versions"), servers=[["unix:/not-started"]])
+            read_suite_config(config, model=MODEL, store=str(directory / "versions"), servers=[["unix:/not-started"]])
         best, settings = None, []
         if job is None:
             with stage(Stage.DATA):
-                job, best = stack_stages.demo_data(place, rows, emit=emit)
+                job, best = stack_stages.demo_data(directory, rows, emit=emit)
             settings = [f"{key}={value}" for key, value in stack_stages.DEMO.items()]
-        resolved = stack_stages.read_stack_job(job, state=place, settings=settings, overrides=overrides, emit=emit)
+        resolved = stack_stages.read_stack_job(job, state=directory, settings=settings, overrides=overrides, emit=emit)
         if fresh:
-            stack_stages.discard(place, emit=emit)
+            stack_stages.discard(directory, emit=emit)
         with stage(Stage.TRAINING):
             run = stack_stages.train(resolved, fresh=fresh, watcher=watcher, emit=emit)
         with stage(Stage.PUBLISHING):
-            manifest = stack_stages.publish(run, open_store(place / "versions"), watcher=watcher, emit=emit)
-        suite = Suite(place, port=port, workers=workers, stall_after=stall_after, serve=config)
-        suite.supervisor.on_event = _StartCounter(suite, emit)
+            manifest = stack_stages.publish(run, open_store(directory / "versions"), watcher=watcher, emit=emit)
+        suite = Suite(
+            directory,
+            port=port,
+            workers=workers,
+            stall_after=stall_after,
+            serve=config,
+            on_event=_StartCounter(emit, expected=process_count()),
+        )
         with stage(Stage.STARTING):
             exits.enter_context(suite)
         with stage(Stage.DELIVERING):
@@ -216,13 +222,13 @@ def _reported(stage: Stage, emit: Emit) -> Iterator[None]:
 class _StartCounter:
     """Counts the processes that a suite starts; other events of its supervisor go on as they are."""
 
-    def __init__(self, suite: Suite, emit: Emit) -> None:
-        self._suite, self._emit, self._started = suite, emit, 0
+    def __init__(self, emit: Emit, *, expected: int) -> None:
+        self._emit, self._expected, self._started = emit, expected, 0
 
     def __call__(self, event: ProcessEvent) -> None:
         if event.change is ProcessChange.JOINED:
             self._started += 1
-            self._emit(ProcessStarted(event.process, self._started, self._suite.process_count))
+            self._emit(ProcessStarted(event.process, self._started, self._expected))
         else:
             self._emit(event)
 

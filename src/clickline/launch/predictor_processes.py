@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clickline.compat.elasticctr.elasticctr_protocol import ElasticCtrProtocol
+from clickline.compat.paddle_serving.general_model_service import GeneralModelService
 from clickline.errors import ClicklineError, PeerError
 from clickline.files.json_state import write_state
 from clickline.launch.local_processes import private_sockets
@@ -31,8 +33,11 @@ from clickline.processes.logs import set_up
 from clickline.processes.process import Spec
 from clickline.processes.restart_policy import SERVING
 from clickline.processes.supervisor import Supervisor
-from clickline.serve.http.auth import Guard, tls_context
-from clickline.serve.metrics.counters import Counts
+from clickline.serve.http.auth import TokenAuth, tls_context
+from clickline.serve.metrics.counters import Counters
+from clickline.serve.protocols.json_rows import JsonRows
+from clickline.serve.protocols.open_inference import OpenInference
+from clickline.serve.protocols.prediction_protocol import PredictionProtocol
 from clickline.serve.serve_settings import ServeConfig
 from clickline.serve.worker import GRACE, Worker
 
@@ -42,13 +47,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("clickline.serve")
 CONFIG = "serve.json"
 WORKER = (sys.executable, "-m", "clickline.launch.predictor_processes")
-Make = Callable[[ServeConfig, bytes | None, Counts], "Predictor"]
+Make = Callable[[ServeConfig, bytes | None, Counters], "Predictor"]
+PROTOCOLS: tuple[PredictionProtocol, ...] = (
+    OpenInference(),
+    JsonRows(),
+    ElasticCtrProtocol(),
+    GeneralModelService(),
+)
+"""What predictors answer over HTTP."""
 _TRIES = 20
 """Deaths of workers before all of them have ever been ready."""
 _LOOK_EVERY = 0.02
 
 
-def make_predictor(config: ServeConfig, token: bytes | None, counts: Counts) -> Predictor:
+def make_predictor(config: ServeConfig, token: bytes | None, counts: Counters) -> Predictor:
     """The real one."""
     from clickline.serve.predictor.predictor import Predictor
 
@@ -77,7 +89,7 @@ def serve(
     """
     token = own_token()
     heartbeat = Heartbeat.inherited()
-    guard, tls = _guarding(config, host=host, token=token)
+    auth, tls = _authentication(config, host=host, token=token)
     with stopped_by_signals(), private_sockets() as directory:
         listener = inherited_listener() or bind(host, port)
         try:
@@ -94,7 +106,7 @@ def serve(
                     config,
                     listener,
                     directory,
-                    guard=guard,
+                    auth=auth,
                     tls=tls,
                     token=token,
                     on_ready=tell,
@@ -114,7 +126,7 @@ def run_worker(
     listener: socket.socket,
     directory: Path,
     *,
-    guard: Guard,
+    auth: TokenAuth,
     tls: ssl.SSLContext | None,
     token: bytes | None,
     on_ready: Callable[[], None],
@@ -123,14 +135,15 @@ def run_worker(
     make: Make = make_predictor,
 ) -> None:
     """A worker, in this process and thread."""
-    counts = Counts(directory / f"{rank}.counts")
+    counts = Counters(directory / f"{rank}.counts")
     Worker(
         config,
         make(config, token, counts),
+        protocols=PROTOCOLS,
         listener=listener,
         counts=counts,
         directory=directory,
-        guard=guard,
+        auth=auth,
         tls=tls,
         rank=rank,
         workers=config.workers,
@@ -152,12 +165,12 @@ def worker_main(arguments: Sequence[str], *, make: Make = make_predictor) -> Non
             config = ServeConfig.model_validate_json((directory / CONFIG).read_bytes())
             listener = socket.socket(fileno=descriptor)
             token = own_token()
-            guard, tls = _guarding(config, host=listener.getsockname()[0], token=token)
+            auth, tls = _authentication(config, host=listener.getsockname()[0], token=token)
             run_worker(
                 config,
                 listener,
                 directory,
-                guard=guard,
+                auth=auth,
                 tls=tls,
                 token=token,
                 on_ready=(directory / f"ready.{rank}").touch,
@@ -196,16 +209,17 @@ def _run_workers(
         )
         for rank in range(config.workers)
     ]
-    told = False
+    all_ready = False
     with Supervisor(specs, restarts=None, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
         try:
             while not supervisor.finished():
                 heartbeat.beat()
                 supervisor.poll()
+                # Workers are started again for ever once they have served, but not if they never do.
                 if len(supervisor.endings) >= _TRIES:
-                    _give_up_unless(told, supervisor)
-                if not told and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
-                    told = True
+                    _give_up_unless(all_ready, supervisor)
+                if not all_ready and all((directory / f"ready.{rank}").exists() for rank in range(config.workers)):
+                    all_ready = True
                     tell()
                 time.sleep(_LOOK_EVERY)
         finally:
@@ -219,12 +233,12 @@ def _give_up_unless(served: bool, supervisor: Supervisor) -> None:
     del supervisor.endings[:-1]
 
 
-def _guarding(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[Guard, ssl.SSLContext | None]:
+def _authentication(config: ServeConfig, *, host: str, token: bytes | None) -> tuple[TokenAuth, ssl.SSLContext | None]:
     tls = config.tls
-    guard = Guard(host=host, token=token, certificates=tls is not None and bool(tls.clients))
+    auth = TokenAuth(host=host, token=token, certificates=tls is not None and bool(tls.clients))
     if tls is None:
-        return guard, None
-    return guard, tls_context(certificate=tls.certificate, key=tls.key, clients=tls.clients or None)
+        return auth, None
+    return auth, tls_context(certificate=tls.certificate, key=tls.key, clients=tls.clients or None)
 
 
 def _address(listener: socket.socket, *, secure: bool) -> str:

@@ -1,4 +1,4 @@
-"""The log of a run that nobody else keeps one for: one process on a terminal, or a rank that torchrun has started.
+"""The log of a run that no launcher keeps one for: one process on a terminal, or a rank that torchrun has started.
 
 It has the lines that a person sees, and the program's own warnings, in the form and at the place of every process's
 log: RUN/logs/trainer.0.log, where `clickline logs` finds it.
@@ -28,12 +28,12 @@ def run_log(directory: Path, *, rank: int, watcher: Watcher | None) -> Iterator[
     Nothing is written before the run has something to tell: who is refused the directory leaves it as it is.
     """
     handler = LogFile(directory / "logs" / f"trainer.{rank}.log", "trainer", rank)
-    # The last resort prints warnings where nobody has set up logging. It is not asked once there is a handler, which
+    # The last resort prints warnings where logging was not set up. It is not used once there is a handler, which
     # must not make warnings vanish from the terminal.
     printed = None if log.hasHandlers() else logging.lastResort
     handlers = [handler] if printed is None else [handler, printed]
-    for one in handlers:
-        log.addHandler(one)
+    for each in handlers:
+        log.addHandler(each)
     logged = LoggedWatcher(watcher, handler)
     try:
         yield logged
@@ -43,8 +43,8 @@ def run_log(directory: Path, *, rank: int, watcher: Watcher | None) -> Iterator[
             logged.write_end(error)
         raise
     finally:
-        for one in handlers:
-            log.removeHandler(one)
+        for each in handlers:
+            log.removeHandler(each)
         handler.close()
 
 
@@ -78,8 +78,8 @@ class LoggedWatcher:
 
     def write(self, text: str, *, level: int = logging.INFO, error: BaseException | None = None) -> None:
         """A line of the log alone."""
-        told = None if error is None else (type(error), error, error.__traceback__)
-        self._handler.handle(logging.LogRecord("clickline.train", level, __file__, 0, text, None, told))
+        exception = None if error is None else (type(error), error, error.__traceback__)
+        self._handler.handle(logging.LogRecord("clickline.train", level, __file__, 0, text, None, exception))
 
     def write_end(self, error: BaseException) -> None:
         """How the run ended, if not well: with a traceback where that is a bug."""
@@ -90,6 +90,7 @@ class LoggedWatcher:
             self.write(f"{type(error).__name__}: {error}", level=logging.ERROR, error=None if known else error)
 
     def _tell(self, text: str) -> None:
+        # Without a watcher, a program that has set up logging gets the lines there, and the handler through it.
         own = logging.getLogger("clickline.train")
         if self._watcher is None and own.isEnabledFor(logging.INFO):  # the program that trains wants such lines
             own.info(text)

@@ -39,6 +39,8 @@ DIRECTORY = "suite/cube"
 PORT = 8010
 HOST = "127.0.0.1"
 MODEL = "ctr"
+SHARDS, REPLICAS = 2, 2
+"""Of the cube."""
 WORKERS = 2
 """Of the predictor: with one of them gone, the other answers."""
 _TRIES = 4
@@ -53,6 +55,11 @@ _ENDINGS = 100
 """Deaths that are kept of a suite that has served."""
 
 
+def process_count(shards: int = SHARDS, replicas: int = REPLICAS) -> int:
+    """How many processes a suite starts: file server, transfer, predictor, and a server and an agent per replica."""
+    return 3 + 2 * shards * replicas
+
+
 class Suite(ProcessGroup):
     """`with Suite(state) as suite: suite.wait_for(version); …; suite.poll()`; nothing is left running afterwards.
 
@@ -65,8 +72,8 @@ class Suite(ProcessGroup):
         *,
         model: str = MODEL,
         port: int = PORT,
-        shards: int = 2,
-        replicas: int = 2,
+        shards: int = SHARDS,
+        replicas: int = REPLICAS,
         workers: int = WORKERS,
         wait: float = 5.0,
         stall_after: float = STALL_AFTER,
@@ -148,11 +155,6 @@ class Suite(ProcessGroup):
         if record != self._written:
             write_suite(self.state, record)
             self._written = record
-
-    @property
-    def process_count(self) -> int:
-        """How many processes it starts: file server, transfer, predictor, and a server with its agent per replica."""
-        return 3 + 2 * self._shards * self._replicas
 
     def record(self) -> SuiteRecord:
         """What suite.json holds."""

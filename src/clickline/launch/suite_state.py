@@ -43,6 +43,7 @@ def claimed(state: Path) -> Iterator[None]:
     state.mkdir(parents=True, exist_ok=True)
     descriptor = open_lock_file(state / LOCK)
     try:
+        # Others may just be asking whether a suite is up, which takes them an instant.
         if not _within(_ASKERS_GONE_WITHIN, lambda: try_lock(descriptor)):
             pid = (read_suite(state) or {}).get("pid", "?")
             raise PeerError(
@@ -115,6 +116,7 @@ def stop(state: Path, *, seconds: float) -> bool:
 
     Raises PeerError if the lock is held by another process than suite.json names, or if it is not ours to stop.
     """
+    # The lock is taken before suite.json is written, so there may be a suite whose process is not known yet.
     give_up = time.monotonic() + _KNOWN_WITHIN
     while (supervisor := _supervisor(state)) is None:
         if not is_up(state):

@@ -1,4 +1,4 @@
-"""Training by as many processes as the job wants, on this machine: started, watched, and gone when it is over."""
+"""Training on this machine by as many processes as the job wants: started, watched, and gone when it is over."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dataclasses import fields
 from pathlib import Path
 from threading import current_thread, main_thread
 
-from clickline.collective.rank import in_a_group, place_of
+from clickline.collective.rank import in_a_group, read_rank
 from clickline.collective.rank_session import train_collective
 from clickline.config import Job
-from clickline.data.leasing.pieces import cut, shortage
+from clickline.data.leasing.pieces import shortage, split_into_pieces
 from clickline.errors import PeerError
 from clickline.launch.local_processes import coordinator_address, free_ports, local_specs, private_sockets, threads_for
 from clickline.launch.run_log import run_log
@@ -26,13 +26,14 @@ from clickline.processes.process_events import ProcessEvent
 from clickline.processes.supervisor import Supervisor
 from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
-from clickline.ps.entrypoints import open_coordinator, write_result
+from clickline.ps.coordinator.opening import open_coordinator
+from clickline.ps.entrypoints import write_result
 from clickline.train import session
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
 from clickline.train.interrupts import TrainingInterrupted
+from clickline.train.loop.piece_share import piece_bytes_for
 from clickline.train.monitoring.run_status import end_status, reason_of
-from clickline.train.piece_share import piece_bytes_for
 from clickline.train.preflight import check_job, check_options
 from clickline.train.run_files.own_code import use_own_code
 from clickline.train.run_files.run_directory import JOB_FILE, find_checkpoint, write_job
@@ -61,6 +62,7 @@ def train_job(
     `checked`: the caller has run the checks of `clickline validate` already.
     """
     directory = Path(job.output) / job.name
+    # The job of a run that exists may name files of the user's own that are found only as the run's copies.
     if resume or launched():
         use_own_code(directory)
     for notice in [
@@ -68,18 +70,18 @@ def train_job(
         *check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None),
     ]:
         (watcher or LogOnly()).say(notice)
-    way, shown = job.way, None if type(watcher) is LogOnly else watcher
-    if way == "single":
+    strategy, shown = job.resolved_strategy, None if type(watcher) is LogOnly else watcher
+    if strategy == "single":
         with (
             stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
             run_log(directory, rank=0, watcher=shown) as logged,
         ):
             return session.train_job(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
-    if way == "collective":
+    if strategy == "collective":
         if in_a_group():
-            rank = place_of().rank
-            told = shown if rank == 0 else None
-            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=told) as logged:
+            rank = read_rank().rank
+            shown_here = shown if rank == 0 else None
+            with nullcontext(watcher) if launched() else run_log(directory, rank=rank, watcher=shown_here) as logged:
                 return train_collective(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=logged)
         return _train_in_ranks(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
     return _train_on_servers(job, resume=resume, fresh=fresh, warm_start=warm_start, watcher=watcher or LogOnly())
@@ -111,17 +113,19 @@ def _train_on_servers(
                 coordinator=coordinator.address,
             )
             with Supervisor(specs, restarts=job.cluster.restarts, on_event=_said_by(watcher)) as supervisor:
-                coordinator.coming = lambda: _coming(supervisor)
                 try:
-                    found = coordinator.run(look=_Looking(supervisor, coordinator))
+                    result = coordinator.run(
+                        poll=_PollAndReport(supervisor, coordinator), expected_trainers=lambda: _coming(supervisor)
+                    )
                 except PeerError:
-                    _let_it_show(supervisor)
+                    _await_failure(supervisor)
                     raise
                 coordinator.dismiss()
-                _see_out(supervisor)
+                _await_ends(supervisor)
         finally:
-            coordinator.close(patience=0)  # nobody is left to take leave
-        return write_result(coordinator, found, lock=lock)
+            coordinator.close(patience=0)  # no member is left to say goodbye
+        write_result(coordinator, result, lock=lock)
+        return result
 
 
 def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
@@ -129,42 +133,42 @@ def _said_by(watcher: Watcher) -> Callable[[ProcessEvent], None]:
 
 
 def _coming(supervisor: Supervisor) -> int:
-    """Trainers that are there, or will be."""
+    """How many trainers run, or will."""
     states = [state["state"] for state in supervisor.states() if state["role"] == "trainer"]
     return sum(state in ("new", "running", "waiting") for state in states)
 
 
-def _let_it_show(supervisor: Supervisor) -> None:
-    """A process that cannot go on says so, and ends a moment later; how it ended and its last lines say more."""
+def _await_failure(supervisor: Supervisor) -> None:
+    """Wait a moment for the process that failed to end: `poll` then raises why, with its last log lines."""
     until = time.monotonic() + _MOMENT
     while time.monotonic() < until:
         supervisor.poll()
         time.sleep(0.05)
 
 
-def _see_out(supervisor: Supervisor) -> None:
-    """All is done and everybody was told; whoever stays for long is made to go."""
+def _await_ends(supervisor: Supervisor) -> None:
+    """Wait until all processes have ended; the supervisor stops those that have not by then."""
     until = time.monotonic() + _FAREWELL
     while not supervisor.finished() and time.monotonic() < until:
         supervisor.poll()
         time.sleep(0.05)
 
 
-class _Looking:
-    """Looks after the processes, and tells the coordinator of deaths before it would have missed anybody."""
+class _PollAndReport:
+    """Polls the supervisor, and reports deaths to the coordinator before heartbeats would be missed."""
 
     def __init__(self, supervisor: Supervisor, coordinator: Coordinator) -> None:
         self._supervisor, self._coordinator = supervisor, coordinator
-        self._told = 0
+        self._reported = 0
 
     def __call__(self) -> None:
         try:
             self._supervisor.poll()
         finally:
-            for ending in self._supervisor.endings[self._told :]:
+            for ending in self._supervisor.endings[self._reported :]:
                 role, _, rank = ending.name.rpartition(".")
-                self._coordinator.desk.died(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
-                self._told += 1
+                self._coordinator.failures.process_ended(role, int(rank), f"died, {ending.reason}", pid=ending.pid)
+                self._reported += 1
 
 
 def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher) -> Result:
@@ -190,9 +194,9 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
             raise
         finally:
             watcher.end()
-        found = json.loads(outcome.read_text(encoding="utf-8"))
-    paths = {name: Path(found[name]) for name in ("directory", "checkpoint")}
-    return Result(**{field.name: found[field.name] for field in fields(Result)} | paths)
+        result = json.loads(outcome.read_text(encoding="utf-8"))
+    paths = {name: Path(result[name]) for name in ("directory", "checkpoint")}
+    return Result(**{field.name: result[field.name] for field in fields(Result)} | paths)
 
 
 def _check_start(job: Job, directory: Path, *, resume: bool | Path, fresh: bool, warm_start: Path | None) -> None:
@@ -212,8 +216,8 @@ def _say_shortage(job: Job, watcher: Watcher) -> None:
     ranks, paths = job.cluster.trainers, job.data.train
     if not paths:
         return
-    found = cut(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
-    if (idle := shortage(len(found), trainers=ranks)) is not None:
+    pieces = split_into_pieces(job.data, paths, piece_bytes=piece_bytes_for(job, paths, ranks=ranks), trainers=ranks)
+    if (idle := shortage(len(pieces), trainers=ranks)) is not None:
         watcher.say(idle)
 
 

@@ -1,4 +1,4 @@
-"""Every environment variable of the contract, ours and the older stack's: what is used, and what has no effect and why.
+"""Every environment variable of the contract, ours and PaddlePaddle's: what is used, and what has no effect and why.
 
 docs/reference/environment.md is made from it: python -m clickline.launch.variables docs/reference
 """
@@ -43,17 +43,17 @@ INTERNAL = {
     "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
     "CLICKLINE_FAIL_AT": "For tests: the name of a point in the code at which the process kills itself.",
-    "CLICKLINE_UNPINNED": "For tests: 1 makes a predictor read a cube without naming a version.",
 }
-OLDER = {
+PADDLE = {
     "TRAINING_ROLE": "CLICKLINE_ROLE: PSERVER, TRAINER or WORKER. HETER is refused: there are no such trainers.",
     "PADDLE_TRAINING_ROLE": "The same.",
     "PADDLE_TRAINER_ID": "CLICKLINE_RANK of a trainer, and of a pserver that nothing else tells its rank.",
     "PADDLE_PSERVER_ID": "CLICKLINE_RANK of a pserver.",
     "PADDLE_TRAINERS_NUM": "CLICKLINE_TRAINERS.",
-    "PADDLE_PSERVERS_NUM": "Must agree with the number of servers named by the older lists.",
+    "PADDLE_PSERVERS_NUM": "Must agree with the number of servers named by PaddlePaddle's lists.",
     "PADDLE_PSERVERS_IP_PORT_LIST": "CLICKLINE_PSERVERS, as HOST:PORT.",
-    "PADDLE_PSERVERS": "The same, older. Hosts alone get PADDLE_PORT (6174 if not set); a host named again, the next.",
+    "PADDLE_PSERVERS": "The same, of earlier releases. Hosts alone get PADDLE_PORT (6174 if not set); a host named "
+    "again, the next.",
     "PADDLE_TRAINER_ENDPOINTS": "Its length is CLICKLINE_TRAINERS. For `strategy: collective` also RANK, WORLD_SIZE, "
     "MASTER_ADDR and MASTER_PORT follow from it, where RANK is not set.",
     "PADDLE_TRAINERS": "Its length, or the number itself, is CLICKLINE_TRAINERS.",
@@ -104,9 +104,9 @@ _HEAD = """\
 Made from the code by `python -m clickline.launch.variables docs/reference`; edit the code, not this file.
 
 `clickline pserver`, `clickline trainer` and `clickline coordinator` read the job for what to do, and these variables
-for who they are and where the others are. `clickline train` sets them for the processes that it starts; of the older
-stack it reads the communicator's flags and, for `strategy: collective`, PADDLE_TRAINER_ENDPOINTS. Names of the
-older stack are understood, so that pods made for it need one more variable only, the token. Where both are set, ours
+for who they are and where the others are. `clickline train` sets them for the processes that it starts; of
+PaddlePaddle's it reads the communicator's flags and, for `strategy: collective`, PADDLE_TRAINER_ENDPOINTS. The names of
+PaddlePaddle are understood, so that pods made for it need one more variable only, the token. Where both are set, ours
 count; where a value makes no sense, the process says which and exits with 3.
 """
 
@@ -115,27 +115,27 @@ def page() -> str:
     """The reference as Markdown."""
     flags = {
         name: f"`{key}`{', from milliseconds' if name in MILLISECONDS else ''}."
-        + (" Steps of each trainer; the older stack divided them by the number of trainers." if "geo" in name else "")
+        + (" Steps of each trainer; PaddlePaddle divided them by the number of trainers." if "geo" in name else "")
         for name, key in LIVE.items()
     }
     return (
         _HEAD
         + _table("Ours", "meaning", OURS | COLLECTIVE | SERVING | INTERNAL)
-        + _table("Of the older stack, used", "stands for", OLDER)
+        + _table("Of PaddlePaddle, used", "stands for", PADDLE)
         + _table(
-            "Flags of the older communicator, used",
+            "Flags of PaddlePaddle's communicator, used",
             "sets",
             flags,
             intro="Stronger than the job file, weaker than `--set`.",
         )
         + _table(
-            "Flags of the older communicator, dead",
+            "Flags of PaddlePaddle's communicator, dead",
             "why",
             DEAD,
             intro="Reported once at the start when set, as is any other `FLAGS_communicator_…`, `FLAGS_rpc_…` or "
             "`FLAGS_geo_…`.",
         )
-        + _table("Of the older stack, accepted without effect", "why", WITHOUT_EFFECT)
+        + _table("Of PaddlePaddle, accepted without effect", "why", WITHOUT_EFFECT)
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from clickline.models.layers import Activation, Block, Widths, activate, linear
+from clickline.models.layers import Activation, TensorModule, Widths, activate, linear
 
 BilinearKind = Literal["all", "each", "interaction"]
 
@@ -49,7 +49,7 @@ def field_aware_pairwise(v: Tensor) -> Tensor:
     return (both - own) / 2
 
 
-class Cross(Block):
+class Cross(TensorModule):
     """x ← x0 ⊙ (W x + b) + x, layer after layer (Wang et al. 2020); with `rank` r > 0, W = U Vᵀ of that rank."""
 
     def __init__(self, width: int, layers: int, *, rank: int = 0) -> None:
@@ -72,7 +72,7 @@ class Cross(Block):
         return x
 
 
-class CIN(Block):
+class CIN(TensorModule):
     """Compressed interaction network (Lian et al. 2018): X^k_h = Σ_ij W^k_hij (X^{k-1}_i ⊙ X^0_j), each of the maps
     X^k_h summed over the dimension. No activation: the authors found the identity best. Gives [B, Σ layers]."""
 
@@ -98,7 +98,7 @@ class CIN(Block):
         return torch.cat(sums, 1)
 
 
-class SelfAttention(Block):
+class SelfAttention(TensorModule):
     """Slots attend to slots, several heads, a linear residual, then ReLU (Song et al. 2019). Gives [B, slots, out].
 
     Scores are divided by √head_dim as in the authors' code; the paper's formula leaves that out.
@@ -117,7 +117,7 @@ class SelfAttention(Block):
         return torch.relu(mixed.transpose(1, 2).flatten(2) + residual)
 
 
-class Squeeze(Block):
+class Squeeze(TensorModule):
     """Slots weighed by a = relu(W2 relu(W1 z)), z their means (SENET in Huang et al. 2019). Gives v's shape."""
 
     def __init__(self, slots: int, *, reduction: int) -> None:
@@ -132,7 +132,7 @@ class Squeeze(Block):
         return v * a.unsqueeze(2)
 
 
-class Bilinear(Block):
+class Bilinear(TensorModule):
     """p_ij = (v_i W) ⊙ v_j for i < j (Huang et al. 2019); W is one for `all`, for `each` slot i, or for each pair
     (`interaction`). Gives [B, pairs × dim]."""
 
@@ -165,7 +165,7 @@ class Bilinear(Block):
         return torch.split_with_sizes(self.weight.transpose(0, 1).flatten(1), [n * dim for n in partners], 1)
 
 
-class BilinearFusion(Block):
+class BilinearFusion(TensorModule):
     """b + w1·x + w2·y + Σ_h x_hᵀ W_h y_h, x and y cut into heads (Mao et al. 2023). Gives [B]."""
 
     def __init__(self, x_width: int, y_width: int, *, heads: int) -> None:
@@ -183,7 +183,7 @@ class BilinearFusion(Block):
         return first.squeeze(1) + (turned * y).sum(1)
 
 
-class HistoryAttention(Block):
+class HistoryAttention(TensorModule):
     """Events of a history, weighed by a small network of (event, candidate, event ⊙ candidate) and summed (Zhou et al.
     2018). events: [B, T, width], candidate: [B, width], length: [B]. Gives [B, width].
 

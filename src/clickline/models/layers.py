@@ -19,13 +19,13 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Activation = Literal["relu", "prelu", "dice"]
 
 
-class Block(nn.Module):
+class TensorModule(nn.Module):
     """A module whose call is typed: it returns one tensor."""
 
     __call__: Callable[..., Tensor]
 
 
-class FirstOrder(Block):
+class FirstOrder(TensorModule):
     """bias + the weights of a row's values, summed + w · dense: logistic regression, before the sigmoid. Gives [B]."""
 
     def __init__(self, dense: int) -> None:
@@ -78,7 +78,7 @@ def activate(name: Activation, width: int) -> nn.Module:
     return nn.PReLU(width) if name == "prelu" else Dice(width)
 
 
-class Dice(Block):
+class Dice(TensorModule):
     """p·x + (1 - p)·α·x, where p is the sigmoid of x standardised over the batch (Zhou et al. 2018): a PReLU whose
     bend moves with the data.
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from clickline.config.loading.suggestions import did_you_mean
-from clickline.config.model import Model as Spec
+from clickline.config.model import ModelSettings
 from clickline.errors import JobProblem
 from clickline.models.base import Model
 
@@ -37,7 +37,7 @@ class Parameters:
         """Those of embedding_dim, hidden and dropout that the model takes."""
         return tuple(name for name in SHARED if self._takes_any or name in self._known)
 
-    def problems(self, spec: Spec) -> Iterator[JobProblem]:
+    def problems(self, spec: ModelSettings) -> Iterator[JobProblem]:
         """Every parameter of the job that the model cannot take, and every one that it lacks."""
         for name, value in spec.params.items():
             key = f"model.params.{name}"
@@ -53,7 +53,7 @@ class Parameters:
             if self._known[name].default is inspect.Parameter.empty and name not in spec.params:
                 yield JobProblem(f"model.params.{name}", f"needed by {spec.name}, which has no default for it")
 
-    def arguments(self, spec: Spec) -> dict[str, Any]:
+    def arguments(self, spec: ModelSettings) -> Mapping[str, Any]:
         """Keyword arguments for the class, of a job without problems: the shared ones it takes, then `params`."""
         shared = {name: value for name in self.shared if (value := getattr(spec, name)) is not None}
         return shared | {name: self._converted(name, value) for name, value in spec.params.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clickline.config.loading.suggestions import did_you_mean
-from clickline.config.model import Model as Spec
+from clickline.config.model import ModelSettings
 from clickline.data.embeddings import Fields
 from clickline.errors import JobError, JobProblem, ModelError
 from clickline.models.base import Model
@@ -61,7 +61,7 @@ def model_class(name: str) -> type[Model]:
     return _ZOO[name]
 
 
-def build_model(spec: Spec, fields: Fields) -> Model:
+def build_model(spec: ModelSettings, fields: Fields) -> Model:
     """Build the model that the job asks for, or say everything that is wrong with the request."""
     cls = model_class(spec.name)
     if problems := list(model_problems(spec, labels=fields.labels)):
@@ -72,7 +72,7 @@ def build_model(spec: Spec, fields: Fields) -> Model:
         raise ModelError(f"model {spec.name} could not be built: {error}") from error
 
 
-def model_problems(spec: Spec, *, labels: Sequence[str]) -> Iterator[JobProblem]:
+def model_problems(spec: ModelSettings, *, labels: Sequence[str]) -> Iterator[JobProblem]:
     """What is wrong with the request, as far as that is known before the model is built; all of it at once."""
     try:
         cls = model_class(spec.name)

@@ -18,19 +18,19 @@ def address_of(text: str, *, source: str, port: int | None = None) -> str:
     text = text.strip()
     if text.startswith("unix:"):
         if not text.startswith("unix:/"):
-            raise JobError(f"{source}: '{text}' must have an absolute path; {_EXAMPLE}.")
+            raise JobError(f"{source}: {text!r} must have an absolute path; {_EXAMPLE}")
         return text
-    host, found = _split(text.removeprefix("tcp:"), source=source)
-    number = port if found is None else found
+    host, own_port = _split(text.removeprefix("tcp:"), source=source)
+    number = port if own_port is None else own_port
     if not host or number is None:
-        raise JobError(f"{source}: '{text}' lacks a {'port' if host else 'host'}; {_EXAMPLE}.")
+        raise JobError(f"{source}: {text!r} lacks a {'port' if host else 'host'}; {_EXAMPLE}")
     return tcp(host, number, source=source)
 
 
 def tcp(host: str, port: int, *, source: str) -> str:
     """A TCP address in full."""
     if not 1 <= port <= 65535:
-        raise JobError(f"{source}: port {port} is not between 1 and 65535.")
+        raise JobError(f"{source}: port {port} is not between 1 and 65535")
     return f"tcp:[{host}]:{port}" if ":" in host else f"tcp:{host}:{port}"
 
 
@@ -65,24 +65,25 @@ def is_loopback(host: str) -> bool:
 
 def addresses_of(text: str, *, source: str, port: int | None = None) -> list[str]:
     """A comma-separated list. Hosts alone get `port`; a host that comes again gets the next one."""
-    found: list[str] = []
+    addresses: list[str] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         address = address_of(part, source=source, port=port)
         alone = not part.startswith("unix:") and _split(part.removeprefix("tcp:"), source=source)[1] is None
-        while alone and address in found:
+        # PaddlePaddle named a host once for each server on it.
+        while alone and address in addresses:
             host, number = host_and_port(address)
             address = tcp(host, number + 1, source=source)
-        if address in found:
-            raise JobError(f"{source} names {part} twice.")
-        found.append(address)
-    return found
+        if address in addresses:
+            raise JobError(f"{source} names {part} twice")
+        addresses.append(address)
+    return addresses
 
 
 def _split(text: str, *, source: str) -> tuple[str, int | None]:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket:
-            raise JobError(f"{source}: '{text}' opens a bracket and does not close it; {_EXAMPLE}.")
+            raise JobError(f"{source}: {text!r} opens a bracket and does not close it; {_EXAMPLE}")
     elif text.count(":") > 1:  # IPv6, without brackets and so without a port
         return text, None
     else:
@@ -91,5 +92,5 @@ def _split(text: str, *, source: str) -> tuple[str, int | None]:
     if not rest:
         return host, None
     if not rest[1:].isdigit():
-        raise JobError(f"{source}: '{text}' has no number for a port; {_EXAMPLE}.")
+        raise JobError(f"{source}: the port of {text!r} is not a number; {_EXAMPLE}")
     return host, int(rest[1:])

@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections that cannot be held for nothing: deadlines for silence, and limits for whoever is silent.
+"""HTTP/1.1 connections with a deadline in every state, and limits on how many may be silent.
 
 uvicorn's h11 protocol times a connection between two requests only. Here every state has an end:
 
@@ -8,10 +8,10 @@ uvicorn's h11 protocol times a connection between two requests only. Here every 
 - What is left of a body when its answer is sent is thrown away for `rest_seconds` and `rest_bytes`, then it is cut off.
 - A client that does not read what it is sent is cut off after `write_seconds`; to count as reading it must take
   `write_bytes` in that time.
-- A body that the application reads is the application's own affair: it knows how long it may take.
+- How long a body may take is decided by the application that reads it.
 
 Connections that have sent no complete head have a small limit of their own, and so have those between two requests.
-When there are more, the oldest of the host that has most of them is closed: whoever is silent makes room for others.
+When there are more, the oldest of the host that has most of them is closed to make room.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class HttpLimits:
         return min(self.head_seconds, self.rest_seconds, self.write_seconds) / _LOOKS
 
 
-class _Silent:
+class _SilentConnections:
     """Connections that wait for a head, by host, the oldest first."""
 
     def __init__(self, most: int) -> None:
@@ -64,6 +64,7 @@ class _Silent:
         self._by_host: dict[str, dict[HttpConnection, None]] = {}
 
     def add(self, connection: HttpConnection) -> None:
+        # The host with most silent connections pays, so that one host cannot push out the others.
         if self._count >= self._most:
             crowd = max(self._by_host.values(), key=len)
             victim = next(iter(crowd))
@@ -86,12 +87,12 @@ class Connections:
     """What the connections of one server share."""
 
     limits: HttpLimits
-    headless: _Silent = field(init=False)
-    idle: _Silent = field(init=False)
+    headless: _SilentConnections = field(init=False)
+    idle: _SilentConnections = field(init=False)
     by_host: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.headless, self.idle = _Silent(self.limits.headless), _Silent(self.limits.idle)
+        self.headless, self.idle = _SilentConnections(self.limits.headless), _SilentConnections(self.limits.idle)
 
     def protocol(self, **arguments: Any) -> HttpConnection:
         """For uvicorn, which makes one for each connection."""
@@ -139,12 +140,14 @@ class HttpConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         answered = self.cycle is not None and self.cycle.response_complete
+        # A body whose answer was sent already is thrown away, but not for ever.
         if answered and self.conn.their_state is h11.SEND_BODY:
             self._rest += len(data)
             if self._rest > self._limits.rest_bytes:
                 self.transport.abort()
                 return
         cycle = self.cycle
+        # The first byte of the next head: its deadline begins now.
         if (cycle is None or answered) and self._head_since is None:
             self._head_since = self.loop.time()
         super().data_received(data)
@@ -170,6 +173,7 @@ class HttpConnection(H11Protocol):
     def _look(self) -> None:
         now, limits = self.loop.time(), self._limits
         self._timer = self.loop.call_later(limits.look_every, self._look)
+        # A client counts as reading only if it takes `write_bytes` in `write_seconds`: a byte now and then does not do.
         unsent = self.transport.get_write_buffer_size()
         if not unsent or not self._unsent or unsent <= self._unsent - limits.write_bytes:
             self._taken_at, self._unsent = now, unsent
@@ -198,7 +202,7 @@ def _host(address: str) -> str:
 
 
 class OncePerMinute(logging.Filter):
-    """Lets uvicorn say a thing about requests once a minute; errors of ours always. Strangers write no log full."""
+    """Lets uvicorn log a warning about requests once a minute, so that strangers cannot fill the log."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ class HttpServer(ABC):
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self.on_turn: Callable[[], None] = lambda: None
-        """Called ten times a second by the loop that serves, such as to send a heartbeat."""
+        """Called ten times a second by the event loop, to send a heartbeat for example."""
         self._turns = self._turns_told = 0
 
     @abstractmethod
@@ -50,7 +50,7 @@ class HttpServer(ABC):
     def address(self) -> str:
         """With the real port."""
         if self._socket is None:
-            raise PeerError("The server listens nowhere yet: start it first.")
+            raise PeerError("the server does not listen yet: start it first")
         host, port = self._socket.getsockname()[:2]
         return url_of(host, port)
 
@@ -80,7 +80,7 @@ class HttpServer(ABC):
         logging.getLogger("uvicorn.error").addFilter(QUIET)  # the same again changes nothing
 
     def turned(self) -> bool:
-        """Whether the loop that serves has turned since this was asked last."""
+        """Whether the event loop has turned since the last call."""
         before, self._turns_told = self._turns_told, self._turns
         return self._turns_told != before
 
@@ -99,13 +99,14 @@ class HttpServer(ABC):
         assert self._server is not None  # noqa: S101
         self._thread = threading.Thread(target=self.run, name=f"http {self.address}", daemon=True)
         self._thread.start()
+        # Uvicorn has no event for it: it sets `started` when its loop runs, or its thread ends.
         waited = threading.Event()
         for _ in range(int(_START / 0.005)):
             if self._server.started or not self._thread.is_alive():
                 break
             waited.wait(0.005)
         if not self._server.started:
-            raise PeerError(f"The server at {self.address} did not start.")
+            raise PeerError(f"the server at {self.address} did not start")
         return self
 
     def __exit__(

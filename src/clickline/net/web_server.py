@@ -1,9 +1,8 @@
-"""HTTP of a process of the cube: an application served by a thread, on a port that may be left to the system.
+"""HTTP of a process of the cube: an application served by a thread, on a given port or any free one.
 
-What changes something needs the token, as `Authorization: Bearer …`, unless the process was told to be open; that is
-only allowed on a loopback address. It is looked for before a body is read. Bodies are JSON objects with a limit in
-bytes and seconds, and those of all who have no token have one together. Answers of agent and transfer have Cube's
-envelope, {"success", "message", "data"}, whose codes are strings.
+A request that changes something needs the token (`tokens.BearerToken`), which is checked before its body is read.
+Bodies are JSON objects with a limit in bytes and seconds; those of all clients without the token share one more limit.
+Answers of agent and transfer have the envelope of Cube's, {"success", "message", "data"}, whose codes are strings.
 """
 
 from __future__ import annotations
@@ -44,54 +43,56 @@ class WebServer(HttpServer):
         return urlsplit(self.address).port or 0
 
 
-class _UnderWay:
+class _Untrusted:
+    """Bytes of bodies without a token that are in memory now."""
+
     bytes = 0
 
 
 async def json_object(
     request: Request, *, trusted: bool, limit: int = BODY_LIMIT, seconds: float | None = None
 ) -> dict[str, Any]:
-    """The body; `trusted` is who has shown the token. Raises ValueError if it is too large, too slow, or no object."""
+    """The body of a request, which is `trusted` if it has shown the token. Raises ValueError if it is not accepted."""
     body = bytearray()
     seconds = BODY_SECONDS if seconds is None else seconds
     try:
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 body += piece
-                _UnderWay.bytes += 0 if trusted else len(piece)
+                _Untrusted.bytes += 0 if trusted else len(piece)
                 if len(body) > limit:
                     raise ValueError(f"the body has more than {limit} bytes")
-                if not trusted and _UnderWay.bytes > STRANGERS_BODIES:
+                if not trusted and _Untrusted.bytes > STRANGERS_BODIES:
                     raise ValueError("too many bodies are under way; try again")
     except TimeoutError:
         raise ValueError(f"the body did not come within {seconds:g} seconds") from None
     except ClientDisconnect:
         raise ValueError("the connection ended before the body did") from None
     finally:
-        _UnderWay.bytes -= 0 if trusted else len(body)
-    found = strict_json(bytes(body))
-    if not isinstance(found, dict):
-        raise ValueError("the body is no JSON object")
-    return found
+        _Untrusted.bytes -= 0 if trusted else len(body)
+    value = strict_json(bytes(body))
+    if not isinstance(value, dict):
+        raise ValueError("the body is not a JSON object")
+    return value
 
 
 def strict_json(text: bytes | str) -> Any:
-    """What we could also send: finite numbers, and text that has a UTF-8. Raises ValueError for anything else."""
+    """JSON that we could also send: finite numbers, and text that UTF-8 can encode. Raises ValueError otherwise."""
     text = text.decode("utf-8") if isinstance(text, bytes) else text
     try:
-        found = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
+        value = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
     if "\\u" in text:
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise ValueError("JSON with half of a character") from None
-    return found
+    return value
 
 
 def _not_finite(text: str) -> NoReturn:
-    raise ValueError(f"JSON with {text}, which is no number")
+    raise ValueError(f"JSON with {text}, which is not a number")
 
 
 def _finite(text: str) -> float:
@@ -115,7 +116,7 @@ def unauthorised() -> JSONResponse:
 
 
 def wrong_path(request: Request, api_list: list[str]) -> JSONResponse:
-    """Cube's answer to an unknown path: the paths there are."""
+    """Cube's answer to an unknown path: the list of known ones."""
     return JSONResponse(
         {
             "success": WRONG_PATH,

@@ -30,17 +30,19 @@ def live_no_longer_than_parent() -> bool:
     if not launcher.isdigit():
         return _launched
     _launched = True
+    # Asked for before anything else: a launcher that is killed from here on takes this process with it.
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != int(launcher):  # it was gone before we asked
+    # The kernel sends the signal for a death from now on only. If the launcher has died before, we have another parent.
+    if os.getppid() != int(launcher):
         raise SystemExit(f"the launcher, process {launcher}, is gone")
     return True
 
 
 def launched() -> bool:
-    """Whether `live_no_longer_than_parent` found a launcher: the job is then resolved, and older flags are in it."""
+    """Whether `live_no_longer_than_parent` found a launcher: the job is then resolved, flags included."""
     return _launched
 
 
@@ -54,6 +56,7 @@ def stopped_by_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in caught}
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
+        # A second signal while we clean up would interrupt the cleaning.
         for each in caught:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)

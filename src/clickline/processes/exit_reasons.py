@@ -66,11 +66,11 @@ def in_words(code: int, *, out_of_memory: bool = False) -> str:
 
 
 def _signal_in_words(number: int, *, name: str = "", out_of_memory: bool = False) -> str:
-    said = f"killed by {name or _signal_name(number) or 'signal'} ({number})"
+    text = f"killed by {name or _signal_name(number) or 'signal'} ({number})"
     if number == signal.SIGKILL:
-        return said + (": the machine or its container was out of memory" if out_of_memory else "")
+        return text + (": the machine or its container was out of memory" if out_of_memory else "")
     why = _CRASHES.get(signal.Signals(number)) if _signal_name(number) else None
-    return f"{said}, {why}" if why else said
+    return f"{text}, {why}" if why else text
 
 
 def _signal_name(number: int) -> str:
@@ -117,16 +117,16 @@ class MemoryKills:
 
 
 def _counters() -> list[Path]:
-    found = [Path("/proc/vmstat")]
+    files = [Path("/proc/vmstat")]
     try:
         groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return found
+        return files
     for line in groups:
         number, _, path = line.split(":", 2)
         if number == "0":  # the unified hierarchy
-            found.append(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
-    return found
+            files.append(Path("/sys/fs/cgroup") / path.lstrip("/") / "memory.events")
+    return files
 
 
 def _field(file: Path, name: str) -> int:

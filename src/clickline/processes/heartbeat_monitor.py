@@ -1,7 +1,7 @@
 """The supervisor's side of a heartbeat (`clickline.processes.heartbeat`): for how long a process has stood still.
 
 Only time that the supervisor has watched counts: between two looks it counts one second at most. So a supervisor that
-was stopped itself, or that came to look only seldom on a busy machine, does not find everybody dead when it goes on.
+was stopped itself, or that looked only seldom on a busy machine, does not find all processes dead when it goes on.
 
 A process that starts does not beat yet. As long as it uses the processor it is not standing still; one that does not
 for a minute, before its first beat, is.
@@ -34,7 +34,7 @@ class HeartbeatMonitor:
         self._memory[: len(MARK)] = MARK
         self._counter = memoryview(self._memory)[len(MARK) :].cast("Q")
         self.silent = 0.0
-        """Seconds without a sign of life that were watched."""
+        """Seconds without a heartbeat that were watched."""
         self._sign = (0, 0)
         self._looked = time.monotonic()
         self._looked_at_times = 0.0
@@ -56,14 +56,16 @@ class HeartbeatMonitor:
 
     @property
     def long_stalled(self) -> bool:
-        """So long that nobody will believe that it was only slow."""
+        """Whether it has stood still for so long that it cannot just be slow."""
         return self.stalled and self.silent >= 4 * self._limit
 
     def look(self, pid: int | None) -> None:
-        """Note whether it has given a sign of life since the last look. Call it a few times a second."""
+        """Note whether it has beaten since the last look. Call it a few times a second."""
         now = time.monotonic()
+        # Time that we did not watch, because we were stopped ourselves, is no proof of anything.
         watched, self._looked = min(now - self._looked, _LONGEST_LOOK), now
         beats, used = self._counter[0], self._sign[1]
+        # Before its first beat a process loads code, which shows in its processor time; to read that is not free.
         if not beats and now - self._looked_at_times >= _LOOK_AT_TIMES_EVERY:
             self._looked_at_times = now
             used = _processor_time(pid)

@@ -52,7 +52,7 @@ class Follower:
 
     def last(self, lines: int) -> list[Line]:
         """The last lines of all logs together; `new` goes on from there."""
-        found: list[Line] = []
+        latest: list[Line] = []
         for path in self.files():
             try:
                 inode = path.stat().st_ino
@@ -60,8 +60,8 @@ class Follower:
                 continue
             texts, offset = last_lines(path, lines + _TRACEBACK)
             position = self._positions[path] = _Position(inode, offset)
-            found += _lines(path, texts, position)[-lines:]
-        return _merged(found)[-lines:] if lines else []
+            latest += _lines(path, texts, position)[-lines:]
+        return _merged(latest)[-lines:] if lines else []
 
     def new(self) -> list[Line]:
         """Whole lines that were written since."""
@@ -72,6 +72,7 @@ class Follower:
             with path.open("rb") as file:
                 inode, size = path.stat().st_ino, file.seek(0, 2)
                 position = self._positions.get(path)
+                # Another file of this name, or one that was cut off: what it holds now is new from its beginning.
                 if position is None or position.inode != inode or size < position.offset:
                     position = self._positions[path] = _Position(inode, 0)
                 file.seek(position.offset)
@@ -79,16 +80,18 @@ class Follower:
         except FileNotFoundError:
             return []
         position.offset += len(content)
+        # The last part is a line whose end is not written yet, or empty.
         *texts, position.rest = (position.rest + content).split(b"\n")
         return _lines(path, texts, position)
 
 
 def _lines(path: Path, texts: Iterable[bytes], position: _Position) -> list[Line]:
-    found = []
+    parsed = []
     for text in texts:
+        # Lines without a time, as of a traceback, stay behind the line before them when logs are merged.
         position.stamp = stamp_of(text) or position.stamp
-        found.append(Line(path.stem, position.stamp, text.decode("utf-8", "replace")))
-    return found
+        parsed.append(Line(path.stem, position.stamp, text.decode("utf-8", "replace")))
+    return parsed
 
 
 def _merged(lines: Iterable[Line]) -> list[Line]:

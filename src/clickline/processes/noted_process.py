@@ -1,4 +1,4 @@
-"""A process that somebody noted earlier, by number and birth: found again, and only then signalled.
+"""A process known by number and birth from a file: found again, and only then signalled.
 
 Numbers of processes are given anew. A descriptor of the process (pidfd) is opened first and its birth compared after:
 if it is the same then, the descriptor means the process that was noted and no other, also when it ends a moment later.
@@ -23,9 +23,10 @@ class NotedProcess:
 
     @classmethod
     def find(cls, pid: Any, born: Any, *, boot: Any) -> Self | None:
-        """None if it has ended, or if it cannot be proven that this is the one: there is no proof without a birth."""
+        """The process; None if it has ended, or if its birth does not prove that this is the one."""
         if not isinstance(pid, int) or pid <= 1 or not isinstance(born, int) or not born or boot != boot_id():
             return None
+        # The order matters: between a look at the birth and opening the descriptor the number could change hands.
         try:
             descriptor = os.pidfd_open(pid)
         except OSError:  # gone; or a kernel before 5.3, on which nothing can be proven
@@ -44,7 +45,7 @@ class NotedProcess:
         os.close(self._descriptor)
 
     def signal(self, number: signal.Signals) -> None:
-        """Nothing happens if it has ended. Raises PermissionError if it is somebody else's."""
+        """Send a signal; nothing happens if it has ended. Raises PermissionError if another user owns it."""
         try:
             signal.pidfd_send_signal(self._descriptor, number)
         except ProcessLookupError:
@@ -52,5 +53,5 @@ class NotedProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it has; nobody need have reaped it."""
+        """Whether it has ended; it need not have been reaped."""
         return bool(select.select([self._descriptor], [], [], 0)[0])

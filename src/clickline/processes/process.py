@@ -26,7 +26,7 @@ from clickline.processes.restart_policy import RecentDeaths, RestartPolicy
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What to run, and as whom."""
+    """The command of a process, its name, and how it may be restarted."""
 
     role: str
     rank: int
@@ -71,7 +71,7 @@ class Process:
         self.heartbeat: HeartbeatMonitor | None = None
         """Of the process that runs, if it is to have one."""
         self.stood_still = 0.0
-        """Seconds, if it was killed for that."""
+        """Seconds that it stood still for, if it was killed for that."""
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_from = 0
 
@@ -113,6 +113,7 @@ class Process:
 
     def _run(self, log: IO[bytes] | None) -> None:
         spec, heartbeat = self.spec, self.heartbeat
+        # Unbuffered, so that the last lines before a crash are in the log.
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())}
         env[VARIABLE] = "" if heartbeat is None else str(heartbeat.descriptor)
         try:
@@ -137,17 +138,18 @@ class Process:
         if self._popen is None:
             return None
         try:
+            # WNOWAIT leaves it a zombie: as long as it is one, its number, which is also that of its group, is taken.
             if os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 return None
         except ChildProcessError:
-            pass  # reaped by somebody else; Popen knows what to make of it
-        self.kill()
+            pass  # something else in this process has reaped it; Popen copes with that
+        self.kill()  # its children, which would else outlive it
         code = self._popen.wait()
         self._popen = None
         return code
 
     def terminate(self) -> None:
-        """Ask it to stop. It alone: how what it started itself is to stop is its affair."""
+        """Ask the process to stop by SIGTERM; it stops its own children itself."""
         if self._popen is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._popen.pid, signal.SIGTERM)
@@ -159,10 +161,10 @@ class Process:
                 os.killpg(self._popen.pid, signal.SIGKILL)
 
     def kill_for_standing_still(self) -> None:
-        """Kill it; its end will be told as what it was."""
+        """Kill the process, and remember why: its exit code will only say SIGKILL."""
         self.stood_still = self.heartbeat.silent if self.heartbeat is not None else 0.0
         self.kill()
 
-    def last_words(self, lines: int) -> list[str]:
+    def last_log_lines(self, lines: int) -> list[str]:
         """The end of its log, no further back than its last start."""
         return [] if self.spec.log is None else tail(self.spec.log, lines, since=self._log_from)

@@ -27,7 +27,7 @@ class RestartPolicy:
 
 
 SERVING = RestartPolicy(restarts=None, window=60.0, well_after=30.0, longest_pause=2.0)
-"""Of what serves: it is started again for ever, and soon, for its absence hurts somebody."""
+"""For processes that serve: they are started again for ever, and soon."""
 
 
 class RecentDeaths:
@@ -51,7 +51,7 @@ class RecentDeaths:
         now = time.monotonic()
         if running and now - self._started >= self.policy.well_after:
             self._times.clear()
-        self._times = [one for one in self._times if now - one <= self.policy.window]
+        self._times = [moment for moment in self._times if now - moment <= self.policy.window]
         return len(self._times)
 
     @property

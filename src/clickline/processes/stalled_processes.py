@@ -1,4 +1,4 @@
-"""Processes that stand still, and which of them may be killed now.
+"""Processes that stand still, and which of them may be killed.
 
 A process without replicas is killed as soon as it stands still. One of several replicas is killed only while all the
 others are well, so that the supervisor itself never takes two of them away at once: what looks like standing still may
@@ -25,6 +25,7 @@ def kill_stalled(processes: Sequence[Process]) -> Iterator[Process]:
             process.heartbeat.look(process.pid)
             if process.heartbeat.stalled:
                 stalled.append((process.heartbeat.silent, process))
+    # The longest silent first: killing one may forbid to kill the next of its replicas.
     for _, process in sorted(stalled, key=lambda each: each[0], reverse=True):
         if _may_be_killed(process, processes):
             process.kill_for_standing_still()
@@ -34,7 +35,7 @@ def kill_stalled(processes: Sequence[Process]) -> Iterator[Process]:
 def others_of(process: Process, processes: Sequence[Process]) -> list[Process]:
     """The other replicas of what it serves."""
     name = process.spec.replicas
-    return [one for one in processes if one is not process and name and one.spec.replicas == name]
+    return [each for each in processes if each is not process and name and each.spec.replicas == name]
 
 
 def _may_be_killed(process: Process, processes: Sequence[Process]) -> bool:

@@ -1,10 +1,10 @@
 """Processes started, watched, started again and stopped, on one machine.
 
-A process that dies is started again after a pause that grows, if its role allows it, as often as the limit allows, and
-unless its exit code says that it would only fail again. One that can be spared is then done without. Otherwise
-everything is stopped within seconds and PeerError tells the first failure: which process, why, its last log lines.
+A process that dies is started again after a growing pause, if its role and the restart policy allow it and its exit
+code does not say that it would only fail again. If it is not, the others go on without it where they can. Otherwise
+everything is stopped within seconds, and PeerError describes the first failure: which process, why, its last log lines.
 A process that ends because another one has its place (exit code 9) is neither started again nor a failure.
-One that has a heartbeat and stands still is killed, and then it has died like any other (`stalled_processes`).
+A process that has a heartbeat and stands still is killed, and then handled like any other death (`stalled_processes`).
 
 Use a supervisor from one thread, and one that lives as long as the children: Linux ends them together (see `child`).
 """
@@ -67,13 +67,13 @@ class Supervisor:
         """`restarts` is for specs without a policy of their own: so often, as long as they live; None: without end."""
         self._policy = RestartPolicy(restarts=restarts)
         self._processes = [Process(spec, policy=self._policy) for spec in specs]
-        self.on_event = on_event
+        self._on_event = on_event
         self._grace = grace
         self._started = False
         self._failure: PeerError | None = None
         self._memory_kills = MemoryKills()
         self.endings: list[Ending] = []
-        """Every death so far, those that were mended included."""
+        """Every death so far, also of processes that were started again."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -112,11 +112,13 @@ class Supervisor:
         if self._failure is not None:
             raise self._failure
         self._memory_kills.look()
-        fatal = self._bury()
+        fatal = self._note_deaths()
         if fatal:
+            # Processes that fail because of a peer may end before the peer does. The error should name the peer, so
+            # it gets a moment to end as well.
             if all(ending.code == VICTIM for ending in fatal):
                 time.sleep(_SETTLE)
-                fatal += self._bury()
+                fatal += self._note_deaths()
             raise self._fail(fatal)
         now = time.monotonic()
         for process in self._processes:
@@ -164,13 +166,14 @@ class Supervisor:
     def stop(self, roles: str | Collection[str] | None = None) -> None:
         """Stop the processes of these roles, or all: asked first, killed when the grace is over."""
         chosen = self._of(roles)
+        # All are asked before any is waited for, so that the grace is one for all.
         for process in chosen:
             if process.state in ("new", "waiting"):
                 process.enter("stopped")
             process.terminate()
         try:
             self._reap(chosen, until=time.monotonic() + self._grace)
-        finally:  # also when Ctrl+C comes again: whoever asks twice means it
+        finally:  # also when Ctrl+C comes again: then the rest is killed at once
             for process in chosen:
                 if process.alive:
                     self._report(ProcessChange.KILLED, process, f"did not stop within {self._grace:g} s and is killed")
@@ -178,7 +181,7 @@ class Supervisor:
             self._reap(chosen, until=time.monotonic() + self._grace)
 
     def _report(self, change: ProcessChange, process: Process, text: str) -> None:
-        self.on_event(ProcessEvent(change, process.spec.name, f"{process.spec.name} {text}"))
+        self._on_event(ProcessEvent(change, process.spec.name, f"{process.spec.name} {text}"))
 
     def _of(self, roles: str | Collection[str] | None) -> list[Process]:
         wanted = {roles} if isinstance(roles, str) else roles
@@ -194,11 +197,11 @@ class Supervisor:
                 return
             time.sleep(_LOOK_EVERY)
 
-    def _bury(self) -> list[Ending]:
-        """Note who has died; those who may start again wait; other deaths are given back: they end it all."""
+    def _note_deaths(self) -> list[Ending]:
+        """Note which processes have ended and schedule restarts; gives the deaths that nothing can mend."""
         fatal = []
         for process in self._processes:
-            pid = process.pid or 0
+            pid = process.pid or 0  # `ended` forgets it
             code = process.ended()
             if code is None:
                 continue
@@ -210,6 +213,7 @@ class Supervisor:
             ending = self._ending(process, code, pid)
             process.reason = ending.reason
             if code == REPLACED:
+                # A process of the same name, started elsewhere, has its place: a restart would only make two of them.
                 process.enter("replaced")
                 text = "was replaced by a process that was not started here; it goes on there"
                 self._report(ProcessChange.REPLACED, process, text)
@@ -222,7 +226,9 @@ class Supervisor:
                 self._report(ProcessChange.DIED, process, text)
             else:
                 process.enter("failed")
-                others = [one for one in self._of(process.spec.role) if one.alive or one.state in ("new", "waiting")]
+                of_role = self._of(process.spec.role)
+                others = [each for each in of_role if each.alive or each.state in ("new", "waiting")]
+                # A hopeless code (a wrong job, damaged data) would meet the others of the role as well.
                 if process.spec.spare and others and code not in HOPELESS:
                     text = f"failed, {ending.reason}; {len(others)} go on without it"
                     self._report(ProcessChange.FAILED, process, text)
@@ -234,10 +240,11 @@ class Supervisor:
     def _pause(self, process: Process) -> float:
         others = others_of(process, self._processes)
         if others and not any(other.alive for other in others):
-            return min(process.deaths.pause, _LONGEST_PAUSE_ALONE)  # nobody stands in for it
+            return min(process.deaths.pause, _LONGEST_PAUSE_ALONE)  # until it is back, its share cannot be answered
         return process.deaths.pause
 
     def _ending(self, process: Process, code: int, pid: int) -> Ending:
+        # Out of memory looks like any SIGKILL; only the kernel's counters tell.
         starved = code in (-9, 137) and self._memory_kills.recent()
         reason = in_words(code, out_of_memory=starved)
         if process.stood_still:
@@ -247,12 +254,14 @@ class Supervisor:
             code=code,
             reason=reason,
             time=time.time(),
-            tail=process.last_words(_LAST_LINES),
+            tail=process.last_log_lines(_LAST_LINES),
             pid=pid,
         )
 
     def _fail(self, fatal: list[Ending]) -> PeerError:
-        first = min(fatal, key=lambda ending: ending.code == VICTIM)  # min is stable: else the first that was noticed
+        # The cause comes first: a process that did not fail because of another. Among equals `min` keeps the order in
+        # which they were noticed.
+        first = min(fatal, key=lambda ending: ending.code == VICTIM)
         self.stop()
         process = next(process for process in self._processes if process.spec.name == first.name)
         restarts = process.starts - 1

@@ -1,11 +1,10 @@
-"""A process's tie to the coordinator: joining, signs of life, and hearing what everybody should do.
+"""A process's connection to the coordinator: joining, heartbeats, and what the coordinator announces to everybody.
 
-Signs of life go on a way of their own, so a long wait on the other one is never taken for death. The coordinator
-answers one at once when it has something to say, else after a heartbeat: that is how a pause or a stop reaches
-everybody quickly.
+Heartbeats have a lane of their own, so a long wait on the other one is never taken for death. The coordinator answers
+a heartbeat at once when it has news, else after one interval: that is how a pause or a stop reaches everybody quickly.
 
-A process that was replaced by another of its name is told so by whatever answer comes next, and raises ReplacedError.
-Answers of a coordinator that was itself replaced are not believed: each carries the number of its coordinator.
+A process that was replaced by another of its name is told so in reply to whatever it asks next, and raises
+ReplacedError. Replies of a coordinator that was itself replaced are not believed: each carries its writer epoch.
 """
 
 from __future__ import annotations
@@ -16,172 +15,209 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from numpy.typing import NDArray
+import msgspec
 
 from clickline import _native
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError, ReplacedError
-from clickline.processes.process_identity import birth, machine, proven_dead
-from clickline.ps.messages import pack, unpack
+from clickline.processes.process_identity import birth, machine
+from clickline.ps.held_name import HeldName
+from clickline.ps.protocol import member_messages
+from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import Figures, MemberReply, ServerLocation
+from clickline.ps.protocol.refusals import ErrorCode
 
 log = logging.getLogger("clickline.cluster")
+R = TypeVar("R", bound=MemberReply)
 _FAREWELL = 2.0
-"""Seconds to wait for somebody to say goodbye to."""
-_AGAIN = 0.2
-"""Seconds between two questions where the answer was of no use."""
+"""Seconds to wait for a coordinator to take leave of."""
+_RETRY_PAUSE = 0.2
+"""Seconds between two tries where the reply was of a coordinator that was replaced."""
 
 
-class Member:
+@dataclass(frozen=True, slots=True)
+class MemberCallbacks:
+    """What a client asks of its process, and tells it. They are called on the thread of the heartbeats."""
+
+    stats: Callable[[], Figures] = dict
+    """The figures that go with a heartbeat."""
+    on_stop: Callable[[], None] = lambda: None
+    """The run is over, or this process cannot go on: `failure` says which."""
+    on_coordinator: Callable[[int], None] = lambda epoch: None
+    """A coordinator of this writer epoch has answered."""
+    on_servers: Callable[[Sequence[ServerLocation]], None] = lambda servers: None
+    """Where the servers are, once it is known and whenever one has moved or was replaced."""
+
+
+class CoordinatorClient:
     """This process as the coordinator knows it."""
 
     def __init__(
-        self, *, role: str, rank: int, coordinator: str, token: bytes, job: str, cluster: Cluster, address: str = ""
+        self,
+        *,
+        role: str,
+        rank: int,
+        coordinator: str,
+        token: bytes,
+        job: str,
+        cluster: Cluster,
+        address: str = "",
+        callbacks: MemberCallbacks | None = None,
     ) -> None:
         self.role, self.rank = role, rank
         self.name = f"{role}.{rank}"
         self.client = secrets.randbits(62) + 1
         self._cluster = cluster
-        self._introduction: dict[str, Any] = {
-            "role": role,
-            "rank": rank,
-            "client": self.client,
-            "address": address,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "machine": machine(),
-            "born": birth(os.getpid()),
-            "incarnation": 0,
-        }
+        self._callbacks = callbacks or MemberCallbacks()
+        self._introduction = member_messages.JoinRequest(
+            role=role,
+            rank=rank,
+            client=self.client,
+            address=address,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            machine=machine(),
+            born=birth(os.getpid()),
+        )
         self._coordinator = coordinator
         self.writer_epoch = 0
         """Of the newest coordinator that has answered."""
-        self._servers_version = ""
-        self._servers: list[tuple[int, str, int]] = []
-        self._on_servers: Callable[[list[tuple[int, str, int]]], None] = lambda servers: None
-        self._hearing = threading.Lock()
+        self._servers = member_messages.ServerList("", [])
+        self._following = threading.Lock()
         self._lane = partial(_native.Lane, [coordinator], token=token, job=job, name=self.name, client=self.client)
+        # Lane 1 for requests, which may be held back for seconds; lane 2 for heartbeats, which must not wait for them.
         self._lanes: list[_native.Lane] = [
             self._lane(lane=lane, deadline=cluster.deadline, retry_for=cluster.retry_for) for lane in (1, 2)
         ]
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
-        self.stats: Callable[[], dict[str, Any]] = dict
-        """Asked at every sign of life."""
-        self.told: dict[str, Any] = {}
-        """What the coordinator said last: pause, stop, generation."""
+        self._more_figures: Figures = {}
+        self.announced = member_messages.HeartbeatReply()
+        """What the coordinator has announced last: pause, stop, generation."""
         self.failure: Exception | None = None
-        self.on_stop: Callable[[], None] = lambda: None
+        """Why the heartbeats have ended, if not because the run is over."""
 
-    def introduce(self, **facts: Any) -> None:
-        """What to say of oneself when a new coordinator asks who this is."""
-        self._introduction |= facts
+    def attach(self, callbacks: MemberCallbacks) -> None:
+        """Call these from now on; they are told at once where the servers are."""
+        with self._following:
+            self._callbacks = callbacks
+            callbacks.on_servers(self._servers.by_rank)
 
-    def join(self) -> dict[str, Any]:
-        """Introduce this process; wait until the coordinator has a place for it. Returns what it should know."""
+    def introduce(self, **changes: Any) -> None:
+        """Change what this process says of itself when it joins, or joins again: fields of JoinRequest."""
+        self._introduction = msgspec.structs.replace(self._introduction, **changes)
+
+    def report_also(self, figures: Figures) -> None:
+        """Send these figures with every heartbeat, beside those of the callbacks."""
+        self._more_figures = {**self._more_figures, **figures}
+
+    def stats(self) -> Figures:
+        """The figures that go with a heartbeat."""
+        return {**self._callbacks.stats(), **self._more_figures}
+
+    def join(self) -> member_messages.JoinReply:
+        """Introduce this process; wait until the coordinator has admitted it."""
         patience = self._cluster.start_timeout
         deadline = time.monotonic() + patience
-        door = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
+        # A lane of its own, because only here a coordinator that is not there yet is waited for so long.
+        lane = self._lane(lane=6, deadline=self._cluster.deadline, retry_for=patience)
         try:
-            name = _AwaitedName(self.name, self._cluster)
+            holder = HeldName(self.name, self._cluster)
             while True:
-                reply, _ = self._call(door, "join", self._introduction)
-                if held := reply.get("held"):
-                    self.introduce(seen_dead=name.awaited(held))
-                    continue
-                if over := reply.get("over"):
-                    self.told = {"stop": over}  # as if it had been here to hear it: that is no failure
-                    raise PeerError(f"{self.name} came when the run was ending: {over}")
-                if not reply.get("wait"):
+                reply = self._call(lane, self._introduction, member_messages.JoinReply)
+                if reply.refusal is None:
                     break
-                if time.monotonic() > deadline:
+                code, message = reply.refusal.code, reply.refusal.message
+                if code == ErrorCode.NAME_HELD and reply.holder is not None:
+                    self.introduce(seen_dead=holder.seen_dead(reply.holder))
+                elif code == ErrorCode.RUN_OVER:
+                    self.announced = member_messages.HeartbeatReply(stop=message)  # so ending now is not a failure
+                    raise PeerError(f"{self.name} came when the run was ending: {message}")
+                elif time.monotonic() > deadline:
                     raise PeerError(
-                        f"{self.name} waited {patience:.0f} s for {reply['wait']}: is it running? "
+                        f"{self.name} waited {patience:.0f} s for {message}: is it running? "
                         "cluster.start_timeout sets how long to wait"
                     )
         finally:
-            door.close()
-        self.introduce(again=True, incarnation=reply["incarnation"])
-        self._hear_of_servers(reply)
+            lane.close()
+        self.introduce(again=True, incarnation=reply.incarnation)
+        self._follow_servers(reply.servers)
         if self._beating is None:
-            self.told = {"generation": reply.get("generation", 0)}
+            self.announced = member_messages.HeartbeatReply(generation=reply.generation)
             self._beating = threading.Thread(target=self._beat, name="clickline-beat", daemon=True)
             self._beating.start()
         return reply
 
     def ask(
         self,
-        op: str,
-        facts: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]] | None = None,
+        request: member_messages.MemberRequest,
+        reply: type[R],
+        arrays: Arrays | None = None,
         *,
         once: bool = False,
-        patience: float | None = None,
-    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Ask the coordinator something; `patience` is how long the answer itself may take."""
-        deadline = max(self._cluster.deadline, (patience or 0) + 10)
-        return self._call(self._lanes[0], op, facts, arrays, once=once, deadline=deadline)
+        patience: float = 0.0,
+    ) -> R:
+        """Send the coordinator a request; `patience` is how long it may hold back the reply."""
+        deadline = max(self._cluster.deadline, patience + 10)
+        return self._call(self._lanes[0], request, reply, arrays, once=once, deadline=deadline)
 
     def _call(
         self,
         lane: _native.Lane,
-        op: str,
-        facts: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]] | None = None,
+        request: member_messages.MemberRequest,
+        kind: type[R],
+        arrays: Arrays | None = None,
         **options: Any,
-    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The answer of the coordinator that counts. Raises ReplacedError if this process does not count any more."""
+    ) -> R:
+        """The reply of the newest coordinator. Raises ReplacedError if this process was replaced."""
         until = time.monotonic() + self._cluster.retry_for
         while True:
-            body = pack({**facts, "writer_epoch": self.writer_epoch}, arrays)
-            reply, answered = unpack(lane.call(op, [body], **options)[0])
-            epoch = reply.get("writer_epoch", 0)
-            if epoch >= self.writer_epoch and not reply.get("overtaken"):
-                self.writer_epoch = epoch
-                if "replaced" in reply:
-                    raise ReplacedError(reply["replaced"])
-                return reply, answered
+            body = pack(msgspec.structs.replace(request, writer_epoch=self.writer_epoch), arrays)
+            reply, _ = unpack(lane.call(request.operation, [body], **options)[0], kind)
+            code = None if reply.refusal is None else reply.refusal.code
+            if reply.writer_epoch >= self.writer_epoch and code != ErrorCode.COORDINATOR_REPLACED:
+                self.writer_epoch = reply.writer_epoch
+                self._callbacks.on_coordinator(reply.writer_epoch)
+                if reply.refusal is not None and code == ErrorCode.PROCESS_REPLACED:
+                    raise ReplacedError(reply.refusal.message)
+                return reply
+            # A coordinator that was replaced may go on answering for a while; the new one has its address soon.
             if time.monotonic() > until:
                 raise PeerError(
-                    f"{self._coordinator} is answered by a coordinator that was replaced (number {epoch}; number "
-                    f"{self.writer_epoch} has answered before): stop it, or see that the address leads to the new one"
+                    f"{self._coordinator} is answered by a coordinator that was replaced (number "
+                    f"{reply.writer_epoch}; number {self.writer_epoch} has answered before): stop it, or see that the "
+                    "address leads to the new one"
                 )
             lane.set_address(0, self._coordinator, reconnect=True)
-            self._stopped.wait(_AGAIN)
+            self._stopped.wait(_RETRY_PAUSE)
 
-    def follow_servers(self, tell: Callable[[list[tuple[int, str, int]]], None]) -> None:
-        """Have rank, address and incarnation of the servers told, now and whenever one has moved or was replaced."""
-        with self._hearing:
-            self._on_servers = tell
-            tell(self._servers)
-
-    def _hear_of_servers(self, reply: Mapping[str, Any]) -> None:
-        if servers := reply.get("servers"):
-            with self._hearing:
-                self._servers_version = servers["version"]
-                self._servers = [(rank, address, incarnation) for rank, address, incarnation in servers["by_rank"]]
-                self._on_servers(self._servers)
+    def _follow_servers(self, servers: member_messages.ServerList | None) -> None:
+        if servers is not None:
+            with self._following:
+                self._servers = servers
+                self._callbacks.on_servers(servers.by_rank)
 
     @property
     def stopping(self) -> str | None:
         """Why to stop, if so."""
-        reason: str | None = self.told.get("stop")
-        return reason
+        return self.announced.stop
 
     def leave(self) -> None:
-        """Say goodbye and close. A coordinator that is gone is not waited for, as it would be while there is work."""
+        """Take leave and close. A coordinator that is gone is not waited for, as it would be while there is work."""
         self._stopped.set()
         if not self._lanes:
             return
         if self.failure is None:
-            farewell = self._lane(lane=5, deadline=_FAREWELL, retry_for=_FAREWELL)
-            with suppress(PeerError):  # nobody there to take leave of
-                farewell.call("leave", [pack({"client": self.client})])
-            farewell.close()
+            lane = self._lane(lane=5, deadline=_FAREWELL, retry_for=_FAREWELL)
+            with suppress(PeerError):
+                lane.call(member_messages.LeaveRequest.operation, [pack(member_messages.LeaveRequest())])
+            lane.close()
         for lane in self._lanes:
             lane.cancel()
         if self._beating is not None:
@@ -193,21 +229,18 @@ class Member:
         version = -1
         try:
             while not self._stopped.is_set():
-                facts = {
-                    "client": self.client,
-                    "heard": version,
-                    "stats": self.stats(),
-                    "servers": self._servers_version,
-                }
-                reply, _ = self._call(self._lanes[1], "beat", facts)
-                if reply.get("unknown"):  # a new coordinator, or one that gave us up
-                    self._call(self._lanes[1], "join", self._introduction)
+                request = member_messages.HeartbeatRequest(
+                    heard=version, stats=self.stats(), servers=self._servers.version
+                )
+                reply = self._call(self._lanes[1], request, member_messages.HeartbeatReply)
+                if reply.refusal is not None:  # not_a_member: the coordinator is new, or has given this process up
+                    self._call(self._lanes[1], self._introduction, member_messages.JoinReply)
                     continue
-                version = reply["version"]
-                self._hear_of_servers(reply)
-                self.told = reply
-                if reply.get("stop"):
-                    self.on_stop()
+                version = reply.version
+                self._follow_servers(reply.servers)
+                self.announced = reply
+                if reply.stop is not None:
+                    self._callbacks.on_stop()
                     return
         except Exception as error:
             if not self._stopped.is_set():
@@ -216,32 +249,4 @@ class Member:
                     log.error("%s; this process, number %d, ends", error, os.getpid())
                 else:
                     log.error("lost the coordinator: %s", error)
-                self.on_stop()
-
-
-class _AwaitedName:
-    """A name that another process holds: whether and for how long to wait for it."""
-
-    def __init__(self, name: str, cluster: Cluster) -> None:
-        self._name, self._cluster = name, cluster
-        self._since = time.monotonic()
-        self._said = 0
-
-    def awaited(self, held: Mapping[str, Any]) -> int:
-        """The holder's client number if it is seen to be dead from here, else 0. Raises once it is sure to live.
-
-        A holder that had died before this one was started is silent from then on, but for an answer that may have
-        been under way. So whoever is heard of later than that lives.
-        """
-        if proven_dead(on=held["machine"], pid=held["pid"], born=held["born"]):
-            log.info("%s was process %d, which has ended", self._name, held["pid"])
-            return int(held["client"])
-        who = f"{self._name} is process {held['pid']} on {held['host']}, heard of {held['silent']:.1f} s ago"
-        if time.monotonic() - self._since > 2 * self._cluster.warn_after + 4 * self._cluster.heartbeat:
-            raise ReplacedError(
-                f"{who}: it lives, and there can be one {self._name}; stop that process, or give this one another rank"
-            )
-        if self._said != held["client"]:
-            self._said = held["client"]
-            log.warning("%s; waiting until it has been silent for %g s", who, held["warn_after"])
-        return 0
+                self._callbacks.on_stop()

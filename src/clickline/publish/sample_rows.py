@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 from typing import Any
 
 from clickline.config import Job
 from clickline.data.batch import Batch, join
-from clickline.data.block_pipeline import way_of_opening
 from clickline.data.dataset import Dataset
-from clickline.data.position import Place
+from clickline.data.position import LogOffset
 from clickline.data.schema import Schema
-from clickline.data.sources import column_blocks
+from clickline.data.sources.block_source import BlockSource
 from clickline.data.sources.files import find
-from clickline.data.sources.text_blocks import Meter, blocks
 from clickline.errors import DataError
 
 _MOST_COLUMNS = 10_000
@@ -37,10 +34,9 @@ def unread_columns(job: Job, schema: Schema, *, paths: list[str]) -> list[str]:
         names.extend(columns)
         return schema.columns_of(columns)
 
-    opened = way_of_opening(job.data, schema, meter=Meter())
-    if job.data.format == "parquet":  # whose unread columns are not even loaded
-        opened = partial(column_blocks.parquet, wanted=noticed)
-    block = next(blocks(find(paths, options=job.data.storage), start=Place(), opened=opened), None)
+    # Parquet: columns that no feature is read from are not even loaded, so they are noted while columns are selected.
+    source = BlockSource(job.data, schema, select_columns=noticed)
+    block = next(source.blocks(find(paths, options=job.data.storage), start=LogOffset()), None)
     if block is not None and not names:
         data: Any = block.data
         names = list(block.columns) if isinstance(data, bytes) else list(data.schema.names)

@@ -1,4 +1,5 @@
-"""What a predictor is told: a YAML file, read and checked as a job is. Unknown keys are errors with a suggestion.
+"""The configuration of a predictor: a YAML file, read and checked as a job is. Unknown keys are errors with a
+suggestion.
 
     models:
       ctr: {store: /data/versions/ctr}
@@ -7,7 +8,7 @@
       main: {variants: [{model: ctr, weight: 9, tag: a}, {model: next, weight: 1, tag: b}], sticky: true}
     default: main
 
-The token is no part of it: it comes from the environment (CLICKLINE_TOKEN), never from a file.
+The token is not part of it: it comes from the environment (CLICKLINE_TOKEN), never from a file.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class CubeSource(Section):
     def _are_addresses(cls, given: Any) -> Any:
         if isinstance(given, str) and given:
             return given
-        if isinstance(given, list) and given and all(_are_texts(one) for one in given):
+        if isinstance(given, list) and given and all(_are_texts(replicas) for replicas in given):
             return given
         raise PydanticCustomError(
             "cube_servers", 'must be [["tcp:HOST:PORT", …], …], replicas by shard, or the path of a cube.conf'
@@ -107,7 +108,7 @@ class ShadowRule(Section):
     """Share of the requests that it is given."""
 
 
-class Limits(Section):
+class ServeLimits(Section):
     """What a worker takes on at most."""
 
     rows: Annotated[int, Field(ge=1, le=1 << 20)] = 4096
@@ -160,7 +161,7 @@ class ServeConfig(CrossChecked):
     """Another model that is asked as well, by the model whose requests are copied."""
     default: str = ""
     """The model or split of requests that name none; the only one, if there is just one."""
-    limits: Limits = Limits()
+    limits: ServeLimits = ServeLimits()
     """What one worker takes on at most; what is beyond that is refused at once."""
     tls: Tls | None = None
     """TLS on the same port, for HTTP and gRPC; without it none."""
@@ -184,17 +185,17 @@ class ServeConfig(CrossChecked):
         for name, model in models.items():
             keeps = isinstance(model, Mapping) and model.get("request_cache")
             if keeps and mapping_at(model, "cube").get("failure") == "zeros":
-                said = "answers with zeros for rows that could not be read would be kept; use cube.failure: error"
-                yield ("models", name, "request_cache"), said
+                problem = "results with zeros for rows that could not be read would be kept; use cube.failure: error"
+                yield ("models", name, "request_cache"), problem
         for name, split in mapping_at(given, "splits").items():
             variants = split.get("variants") if isinstance(split, Mapping) else None
             variants = variants if isinstance(variants, list) else []
             tags = [text_at(variant, "tag") or text_at(variant, "model") for variant in variants]
             if len(set(tags)) < len(tags) and None not in tags:
-                said = ", ".join(map(str, tags))
-                yield ("splits", name, "variants"), f"two variants have the same tag: {said}; give each its own"
-            for place, variant in enumerate(variants):
-                yield from _unknown(("splits", name, "variants", place, "model"), text_at(variant, "model"), models)
+                listed = ", ".join(map(str, tags))
+                yield ("splits", name, "variants"), f"two variants have the same tag: {listed}; give each its own"
+            for number, variant in enumerate(variants):
+                yield from _unknown(("splits", name, "variants", number, "model"), text_at(variant, "model"), models)
         for name, shadow in mapping_at(given, "shadows").items():
             yield from _unknown(("shadows", name), name, models)
             model = text_at(shadow, "model")
@@ -205,24 +206,24 @@ class ServeConfig(CrossChecked):
 
     @property
     def default_model(self) -> str:
-        """What a request without a name means; empty if it cannot be told."""
+        """The model or split of requests that name none; empty if there is no default."""
         names = list(dict.fromkeys([*self.splits, *self.models]))
         return self.default or (names[0] if len(names) == 1 else "")
 
 
 def read_serve_config(path: str | os.PathLike[str]) -> ServeConfig:
-    """A file, or a JobError with all that is wrong with it, by key and line."""
+    """Read a file. Raises JobError with all mistakes in it, by key and line."""
     return read_settings(path, ServeConfig, what="a predictor's configuration")
 
 
 def read_suite_config(path: str | os.PathLike[str], *, model: str, store: str, servers: list[list[str]]) -> ServeConfig:
-    """The same for the predictor of `clickline up`, which adds the suite's own model: its store, and its cube."""
+    """Read a file for the predictor of `clickline up`, which adds the suite's own model: its store, and its cube."""
     own = {"store": store, "cube": {"servers": servers, "name": model}}
     return read_settings(path, ServeConfig, what="a predictor's configuration", given={"models": {model: own}})
 
 
 def _are_texts(given: Any) -> bool:
-    return isinstance(given, list) and bool(given) and all(isinstance(one, str) and one for one in given)
+    return isinstance(given, list) and bool(given) and all(isinstance(text, str) and text for text in given)
 
 
 def _unknown(path: Path, name: str | None, known: Iterable[str]) -> Iterator[Contradiction]:

@@ -1,8 +1,8 @@
-"""One worker: a loop that reads and writes, a predictor that computes, and their end without losing a request.
+"""A worker: a loop that reads and writes, a predictor that computes, and their shutdown without losing a request.
 
-To end, a worker takes the connections that have come already, then no more; answers what was asked, telling clients to
-come back elsewhere (`Connection: close`); closes connections that have nothing to say; and gives up what is left when
-its time is over. A second signal ends it at once.
+To end, a worker accepts the connections that have come already, then no more; answers the requests that have come,
+telling clients to connect elsewhere (`Connection: close`); closes idle connections; and aborts what is left when its
+grace period is over. A second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -16,191 +16,204 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from clickline.processes.heartbeat import BEAT_EVERY
 from clickline.serve.http.acceptor import Acceptor, Balance
 from clickline.serve.http.admission import ByteBudget
-from clickline.serve.http.auth import Guard
+from clickline.serve.http.auth import TokenAuth
 from clickline.serve.http.connection import Connection
-from clickline.serve.http.connection_table import Front, Timing
-from clickline.serve.http.grpc_relay import Relays
-from clickline.serve.http.route_handlers import Service
-from clickline.serve.metrics.counters import Counts
+from clickline.serve.http.connection_table import ConnectionTable, ConnectionTimeouts
+from clickline.serve.http.grpc_relay import GrpcRelay
+from clickline.serve.http.request_exchange import CompletionQueue
+from clickline.serve.http.request_handler import RequestHandler
+from clickline.serve.metrics.counters import Counters
 
 if TYPE_CHECKING:
     from clickline.serve.predictor.predictor import Predictor
+    from clickline.serve.protocols.grpc_service import GrpcServer
+    from clickline.serve.protocols.prediction_protocol import PredictionProtocol
     from clickline.serve.serve_settings import ServeConfig
 
 log = logging.getLogger("clickline.serve")
 GRACE = 10.0
-_LOOK_EVERY = 0.02
+_POLL_EVERY = 0.02
 _READY_WITHIN = 30.0
 _SETTLE = 0.2
-"""Seconds that a connection without a request is kept once we end: one may be on its way."""
-_SWITCH = 0.0005
-"""The thread that computes waits no longer for the one that reads, where Python's own limit is ten times as long."""
+"""Seconds that an idle connection is kept at the end: a request may be on its way."""
+_SWITCH_INTERVAL = 0.0005
+"""Seconds that the thread that computes waits for the one that reads; Python's default is ten times as long."""
 
 
 class Worker:
-    """Serves a predictor on a socket that listens. `run` is its life."""
+    """Serves a predictor on a listening socket, for as long as `run` runs."""
 
     def __init__(
         self,
         config: ServeConfig,
         predictor: Predictor,
         *,
+        protocols: Sequence[PredictionProtocol],
         listener: socket.socket,
-        counts: Counts,
+        counts: Counters,
         directory: Path,
-        guard: Guard,
+        auth: TokenAuth,
         tls: ssl.SSLContext | None = None,
         rank: int = 0,
         workers: int = 1,
-        timing: Timing | None = None,
+        timeouts: ConnectionTimeouts | None = None,
         grace: float = GRACE,
         on_ready: Callable[[], None] = lambda: None,
         on_turn: Callable[[], None] = lambda: None,
         ready_first: bool = False,
     ) -> None:
-        """`directory` is shared by all workers: counts, balance, sockets. It must not be anybody else's.
+        """`protocols`: those of predictions over HTTP that it answers. `directory` is shared by all workers of a
+        predictor, and by nothing else: counters, balance, sockets.
 
         `on_turn` is called a few times a second by the loop. `ready_first`: accept nothing before there is a version to
-        answer with, for others are there to accept.
+        answer with, since other workers are there to accept.
         """
-        self._config, self._predictor, self._listener, self._counts = config, predictor, listener, counts
-        self._directory, self._guard, self._tls, self._rank = directory, guard, tls, rank
-        self._timing = Timing() if timing is None else timing
+        self._config, self._predictor, self._protocols, self._listener = config, predictor, protocols, listener
+        self._counts, self._directory, self._auth, self._tls, self._rank = counts, directory, auth, tls, rank
+        self._timeouts = ConnectionTimeouts() if timeouts is None else timeouts
         self._grace, self._on_ready, self._on_turn, self._ready_first = grace, on_ready, on_turn, ready_first
         self._balance = Balance(directory, rank=rank, workers=workers)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told: asyncio.Event | None = None
+        self._stopping: asyncio.Event | None = None
         self._hurry = False
+        """Whether it was told to stop a second time."""
         self._running = threading.Event()
         counts.gauge("clickline_workers", 1)
 
     def run(self, *, signals: bool = True) -> None:
-        """Until `stop`, or, with `signals`, until one comes, which needs the main thread."""
+        """Serve until `stop` or, with `signals`, until one comes, which needs the main thread."""
         _allow_descriptors()
-        sys.setswitchinterval(_SWITCH)
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         gc.collect()
-        gc.freeze()  # what is there now stays: no use in looking at it again and again
+        gc.freeze()  # all that exists now stays for good: the collector need not visit it again
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._live(signals=signals))
+            runner.run(self._serve(signals=signals))
 
     def stop(self) -> None:
-        """End in an orderly way; said twice, at once. Any thread."""
+        """Drain and end; called a second time, end at once. Any thread."""
         self._running.wait()
         assert self._loop is not None  # noqa: S101
         with suppress(RuntimeError):  # it has ended already
-            self._loop.call_soon_threadsafe(self._be_told)
+            self._loop.call_soon_threadsafe(self._on_stop)
 
-    def _be_told(self) -> None:
-        assert self._told is not None  # noqa: S101
-        self._hurry = self._told.is_set()
-        self._told.set()
+    def _on_stop(self) -> None:
+        assert self._stopping is not None  # noqa: S101
+        self._hurry = self._stopping.is_set()
+        self._stopping.set()
 
-    async def _live(self, *, signals: bool) -> None:
+    async def _serve(self, *, signals: bool) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        told = self._told = asyncio.Event()
+        stopping = self._stopping = asyncio.Event()
         self._running.set()
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    loop.add_signal_handler(number, self._be_told)
-        limits = self._config.limits
-        budget = ByteBudget(max(limits.bodies, limits.body))
-        unauthenticated = None if self._guard.token is None else limits.unauthenticated
-        service = Service(
+                    loop.add_signal_handler(number, self._on_stop)
+        relay = GrpcRelay(self._socket, loop=loop)
+        grpc = self._start_grpc(relay)
+        table = self._connection_table(loop, None if grpc is None else relay)
+        handler = RequestHandler(
             self._predictor,
+            protocols=self._protocols,
+            table=table,
             counts=self._counts,
-            guard=self._guard,
+            auth=self._auth,
             directory=self._directory,
-            most_rows=limits.rows,
-            body_limit=limits.body,
-            budget=budget,
+            most_rows=self._config.limits.rows,
             sticky=any(split.sticky for split in self._config.splits.values()),
             access_share=self._config.access_log,
-            on_connections=self._balance.tell,
         )
-        relays = Relays(self._socket, loop=loop)
-        grpc = self._start_grpc(relays)
-        front = Front(
-            service,
-            loop=loop,
-            body_limit=limits.body,
-            most=limits.connections,
-            unauthenticated=unauthenticated,
-            budget=budget,
-            timing=self._timing,
-            awake=self._config.awake,
-            relaying=None if grpc is None else relays,
-        )
-        acceptor = Acceptor(
-            self._listener,
-            loop=loop,
-            make=lambda: Connection(front),
-            connections=lambda: len(front.guests),
-            most=limits.connections + (unauthenticated or 0),
-            handshakes=limits.unauthenticated,
-            balance=self._balance,
-            tls=self._tls,
-            timing=self._timing,
-            failed=lambda _: self._counts.count("clickline_failures_total", 1.0, "handshake"),
-        )
+        completions = CompletionQueue(loop=loop, resolve=handler.resolve)
+        acceptor = self._acceptor(loop, table, lambda: Connection(table, handler, completions))
         self._predictor.attach(partial(_soon, loop, threading.get_ident()))
         self._turn()
         if self._ready_first:
-            await self._until_ready_or_told(told)
-        if not told.is_set():
+            await self._until_ready_or_stopping(stopping)
+        if not stopping.is_set():
             acceptor.start()
-        front.look()
+        table.check_deadlines()
         watching = loop.create_task(self._watch())
-        await told.wait()
+        await stopping.wait()
         watching.cancel()
-        service.draining = True
-        await self._end(front, acceptor, grpc)
+        await self._end(table, acceptor, grpc)
+
+    def _connection_table(self, loop: asyncio.AbstractEventLoop, relay: GrpcRelay | None) -> ConnectionTable:
+        limits = self._config.limits
+        return ConnectionTable(
+            loop=loop,
+            body_limit=limits.body,
+            most=limits.connections,
+            unauthenticated=None if self._auth.token is None else limits.unauthenticated,
+            budget=ByteBudget(max(limits.bodies, limits.body)),
+            timeouts=self._timeouts,
+            awake=self._config.awake,
+            relay=relay,
+            counts=self._counts,
+            on_connections=self._balance.report,
+        )
+
+    def _acceptor(
+        self, loop: asyncio.AbstractEventLoop, table: ConnectionTable, make: Callable[[], Connection]
+    ) -> Acceptor:
+        limits = self._config.limits
+        return Acceptor(
+            self._listener,
+            loop=loop,
+            make=make,
+            connections=lambda: len(table.connections),
+            most=limits.connections + (limits.unauthenticated if table.token_required else 0),
+            handshakes=limits.unauthenticated,
+            balance=self._balance,
+            tls=self._tls,
+            timeouts=self._timeouts,
+            failed=lambda _: self._counts.count("clickline_failures_total", 1.0, "handshake"),
+        )
 
     def _turn(self) -> None:
         assert self._loop is not None  # noqa: S101
         self._on_turn()
         self._loop.call_later(BEAT_EVERY, self._turn)
 
-    async def _until_ready_or_told(self, told: asyncio.Event) -> None:
-        """Not for ever: if there is no version to be had, that is what clients should hear."""
+    async def _until_ready_or_stopping(self, stopping: asyncio.Event) -> None:
+        """Wait, but not for ever: if there is no version, clients are to be told so."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN):
-                while not self._predictor.ready() and not told.is_set():
-                    await asyncio.sleep(_LOOK_EVERY)
+                while not self._predictor.ready() and not stopping.is_set():
+                    await asyncio.sleep(_POLL_EVERY)
 
     async def _watch(self) -> None:
-        """Tell once that every model has a version."""
+        """Call `on_ready` once every model has a version."""
         while not self._predictor.ready():
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
         self._on_ready()
 
-    async def _end(self, front: Front, acceptor: Acceptor, grpc: Any) -> None:
+    async def _end(self, table: ConnectionTable, acceptor: Acceptor, grpc: GrpcServer | None) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        front.draining = True
+        table.draining = True
         acceptor.close()
         self._listener.close()
         stopping = None if grpc is None else loop.run_in_executor(None, grpc.stop, self._grace)
         while acceptor.open and loop.time() < begun + self._grace and not self._hurry:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
             if loop.time() > begun + _SETTLE:
-                for guest in list(front.guests):
-                    guest.close_if_idle()
-        if front.guests:
-            log.warning("%d connections are given up", len(front.guests))
-            for guest in list(front.guests):
-                guest.abort()
+                for connection in list(table.connections):
+                    connection.close_if_idle()
+        if table.connections:
+            log.warning("%d connections are aborted", len(table.connections))
+            for connection in list(table.connections):
+                connection.abort()
         left = max(0.0, begun + self._grace - loop.time())
         if not self._hurry:
             await loop.run_in_executor(None, self._predictor.drain, left)
@@ -214,25 +227,25 @@ class Worker:
     def _socket(self) -> Path:
         return self._directory / f"grpc.{self._rank}.sock"
 
-    def _start_grpc(self, relays: Relays) -> Any:
+    def _start_grpc(self, relay: GrpcRelay) -> GrpcServer | None:
         if not self._config.grpc:
             return None
         from clickline.serve.protocols.grpc_service import start_grpc
 
-        self._socket.unlink(missing_ok=True)  # of a worker before us that was killed
+        self._socket.unlink(missing_ok=True)  # left by a worker that was killed
         return start_grpc(
             self._predictor,
             str(self._socket),
-            token=self._guard.token,
+            token=self._auth.token,
             limits=self._config.limits,
-            timing=self._timing,
+            timeouts=self._timeouts,
             counts=self._counts,
-            on_authenticated=relays.authenticated,
+            on_authenticated=relay.authenticated,
         )
 
 
 def _soon(loop: asyncio.AbstractEventLoop, thread: int, call: Callable[[], None]) -> None:
-    """Have the loop call; it first reads what else has come, which then shares the batch."""
+    """Have the loop call; it first reads what else has come, and those requests then share the batch."""
     if threading.get_ident() == thread:
         loop.call_soon(call)
     else:
@@ -241,7 +254,7 @@ def _soon(loop: asyncio.AbstractEventLoop, thread: int, call: Callable[[], None]
 
 
 def _allow_descriptors() -> None:
-    """As many as the system lets us have: each connection needs one."""
+    """Raise the limit of open descriptors as far as the system allows: each connection needs one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,4 @@
-"""When a run has had enough: so many steps, or no better validation for so many epochs."""
+"""When a run ends before its last epoch: after train.max_steps, or when validation has stopped improving."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stopped_early(settings: Train, *, stale_epochs: int) -> bool:
 
 
 def early_stop_message(stale_epochs: int, *, best_step: int | None) -> str:
-    """What people are told when `stopped_early` has become true."""
+    """The line that is shown when a run stops early."""
     best = "" if best_step is None else f"; the best checkpoint is that of step {best_step:,}"
     return f"stopped early after {stale_epochs} epoch{'s' * (stale_epochs != 1)} without improvement{best}"
 

@@ -8,7 +8,6 @@ servers gives the same model. (Clipping by norm needs the whole gradient, so tra
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +53,7 @@ class Flat:
         return torch.cat([named[name].reshape(-1) for name in self._parameters] or [torch.empty(0)])
 
 
-class Block:
+class DenseBlock:
     """One server's share of the vector: values, optimizer state, and the average that predictions use."""
 
     def __init__(self, values: Tensor, *, optimizer: DenseOptimizer, keep: float) -> None:
@@ -104,7 +103,7 @@ class Block:
         """What `tensors` gave."""
         self._parameter.copy_(tensors["value"])
         self._average.restore({"block": tensors["average"]})
-        state: dict[str, Any] = {name[6:]: t.clone() for name, t in tensors.items() if name.startswith("state.")}
+        state = {name[6:]: t.clone() for name, t in tensors.items() if name.startswith("state.")}
         if state:
             self._optimizer.state[self._parameter] = state
         self.steps = steps

@@ -1,4 +1,4 @@
-"""The forward pass, with mistakes in a user's model told as such."""
+"""The forward pass; an exception in a user's model becomes a ModelError."""
 
 from __future__ import annotations
 

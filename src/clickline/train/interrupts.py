@@ -1,8 +1,8 @@
-"""Signals that wait for a good moment, and what an interrupted run leaves.
+"""Interrupts: signals are deferred until a step has ended, and an interrupted run reports what it kept.
 
 Python raises KeyboardInterrupt anywhere: between taking a lock and knowing that it is taken, or within a step.
 A run therefore only notes that it should stop. It then writes a checkpoint between two steps and raises
-TrainingInterrupted, which says what was kept, what is lost and how to go on. Both have a limit of time, and a second
+TrainingInterrupted, which says what was kept, what is lost and how to resume. Both have a limit of time, and a second
 Ctrl+C is not patient at all.
 """
 
@@ -22,14 +22,14 @@ _CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised where a run ends because somebody stopped it. Its text is for people."""
+    """Raised when a run was interrupted. Its text is for people."""
 
 
 class Interrupts:
     """While it is entered, Ctrl+C, SIGTERM and SIGHUP only make `asked` true and `check` raise.
 
-    A second Ctrl+C raises at once. So does the first one when `limit` seconds have passed and nobody has acknowledged
-    it: then no good moment came, as when data is awaited that never arrives. 0: it may take any time.
+    A second Ctrl+C raises at once. So does the first one when `limit` seconds have passed and it was not
+    acknowledged: then no step has ended, as when data is awaited that never arrives. 0: it may take any time.
     """
 
     def __init__(self, *, limit: float = 0.0) -> None:
@@ -40,12 +40,12 @@ class Interrupts:
 
     @property
     def asked(self) -> bool:
-        """Whether the run should stop, and nobody has begun to see to it."""
+        """Whether the run should stop, and `acknowledge` was not called yet."""
         return self._signal is not None and not self._acknowledged
 
     @property
     def name(self) -> str:
-        """Of the signal that came."""
+        """The name of the signal that came."""
         return self._signal or "an interrupt"
 
     def check(self) -> None:
@@ -133,7 +133,7 @@ def finished_within(seconds: float, work: Callable[[], object]) -> str:
 def interruption(
     signal_name: str, *, directory: Path, step: int, first_step: int, newest: Path | None, written: bool, why: str
 ) -> TrainingInterrupted:
-    """What to say at the end. `newest`: the newest checkpoint; `why` it was not written just now, if it was not."""
+    """The error that ends the run. `why` is the reason that the newest checkpoint is not of this step, if it is not."""
     parts = [f"interrupted by {signal_name} after step {step:,}"]
     if newest is None:
         lost = step - first_step

@@ -1,7 +1,7 @@
 """The learner: a model, its tables, its optimizer, and one step of each.
 
-`learn` is where a batch becomes a better model: plan → pull → forward → backward → dense step → push. Evaluation
-takes the same way as far as forward, and never changes a table.
+`learn` trains on one batch after another: plan → pull → forward → backward → dense step → push. Evaluation takes the
+same steps up to forward, and never changes a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clickline.errors import CheckpointError, ModelError
 from clickline.train.dense_optimizer import dense_optimizer
 from clickline.train.forward import logits_of
 from clickline.train.model_factory import build
-from clickline.train.sparse import Pulled, Rows, SparseSide
+from clickline.train.sparse import Pulled, SparseSide, TrainableTable
 from clickline.train.sparse_tables import sweeps
 from clickline.train.weight_average import Average
 
@@ -32,7 +32,7 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True)
 class Learned:
-    """What a step leaves behind for metrics."""
+    """The result of a step, for metrics."""
 
     loss: float
     logits: NDArray[np.float32]
@@ -40,12 +40,14 @@ class Learned:
 
 
 class Learner:
-    """Everything that changes while training, with the steps that change it.
+    """The model, its tables and its optimizer, with the steps that change them.
 
-    `elsewhere` are the tables if their rows are not all here. Learners of several processes override `_agree`.
+    `elsewhere` are the tables if their rows are not all in this process. RankLearner overrides `_agree` and `_push`.
     """
 
-    def __init__(self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, Rows] | None = None) -> None:
+    def __init__(
+        self, *, job: Job, schema: Schema, threads: int, elsewhere: Mapping[str, TrainableTable] | None = None
+    ) -> None:
         self.job = job
         self.schema = schema
         self.model = build(job, schema)
@@ -61,7 +63,7 @@ class Learner:
     def learn(
         self, batches: Iterable[tuple[Batch, Tag]], *, barrier: Callable[[int], bool]
     ) -> Iterator[tuple[Batch, Tag, Learned]]:
-        """Learn from each batch in turn. `barrier(step)` says that after this step nothing may be in flight.
+        """Learn from each batch in turn. After a step for which `barrier(step)` is true, no pull or push is in flight.
 
         With staleness 1, one thread pushes the gradients of the step before and pulls the rows of the step after, in
         that order, while this one computes: the same result every time, one step stale.
@@ -80,14 +82,16 @@ class Learner:
             pushing: Future[None] | None = None
             while current is not None:
                 batch, tag = current
+                # The rows of this batch were pulled while the batch before it was computed, except after a barrier.
                 pulled = self._pull(batch) if ahead is None else ahead.result()
                 current, ahead = next(stream, None), None
                 stop_here = barrier(self.step + 1) or current is None
                 if current is not None and not stop_here:
+                    # Queued behind the push of the step before, in the one sparse thread: always the same order.
                     ahead = sparse.submit(self._pull, current[0])
                 learned = self._compute(batch, pulled)
                 if pushing is not None:
-                    pushing.result()
+                    pushing.result()  # raises what the push raised
                 pushing = sparse.submit(self._push, batch, pulled, self.step)
                 if stop_here:
                     pushing.result()
@@ -95,7 +99,7 @@ class Learner:
                 yield batch, tag, learned
 
     def predict(self, batch: Batch) -> NDArray[np.float32]:
-        """Logits [rows, labels] of a batch; unknown keys count as zeros, as they do when serving."""
+        """Logits [rows, labels] of a batch. Keys without a row count as zeros, as they do in serving."""
         self.model.eval()
         with torch.inference_mode(), self.average.in_place():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
@@ -126,7 +130,7 @@ class Learner:
         return learned
 
     def _agree(self, learned: Learned, weight: float) -> Learned:
-        """Between backward and the dense step: where several processes make one gradient and one loss of theirs."""
+        """Called between backward and the dense step: ranks average their gradients and losses here."""
         return learned
 
     def _differentiate(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
@@ -142,7 +146,7 @@ class Learner:
         return sweeps(tables=self.job.tables, slots=self.schema.slots)
 
     def evict(self) -> int:
-        """Sweep all tables; return how many rows went."""
+        """Evict rows from all tables; return how many."""
         return sum(table.evict(self.tick, self.job.tables.count_decay) for table in self.sparse.tables.values())
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -157,7 +161,7 @@ class Learner:
         return out
 
     def restore(self, tensors: dict[str, torch.Tensor], *, step: int, weights_only: bool = False) -> None:
-        """Take the state that `tensors` gave; with `weights_only`, the model's and no more (a warm start)."""
+        """Restore what `tensors` returned; with `weights_only`, only the model's weights (a warm start)."""
         wanted = self.model.state_dict()
         given = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")}
         wrong = [name for name in wanted if name not in given or given[name].shape != wanted[name].shape]
@@ -181,12 +185,12 @@ class Learner:
 
 
 def weight_of(batch: Batch) -> float:
-    """What a batch's mean is a mean over."""
+    """The total weight of a batch's rows, over which its loss is a mean: their number, if they have no weights."""
     return len(batch) if batch.weights is None else float(batch.weights.sum())
 
 
 def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, labels: Sequence[str]) -> torch.Tensor:
-    """What a batch's predictions are to be made smaller by."""
+    """The loss of a batch: log loss of its logits against its labels."""
     wanted = torch.from_numpy(batch.labels)
     shaped = wanted[:, 0] if logits.dim() == 1 else wanted
     if logits.shape != shaped.shape:
@@ -198,7 +202,7 @@ def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, label
 
 
 def check_finite(loss: float, *, step: int) -> None:
-    """Stop a run that has diverged, with a word about what helps."""
+    """Raise if a run has diverged."""
     if not np.isfinite(loss):
         raise ModelError(
             f"loss is {loss} at step {step}: training diverged; lower train.optimizer.learning_rate or "

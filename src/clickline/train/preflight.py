@@ -2,7 +2,7 @@
 
 All problems are found at once, each with its key and line, and none of them reaches training: `clickline validate`,
 `train`, `up` and the roles of a cluster run the same checks, before anything is written. Keys that were given and
-have no effect in this run are found here as well; they are told, not refused.
+have no effect in this run are found here as well; they are reported, not refused.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def check_job(job: Job) -> list[JobProblem]:
 
 
 def check_options(*, resume: bool, fresh: bool, warm_start: bool) -> list[str]:
-    """Ways to begin that exclude each other are refused; one that has no effect beside another is told."""
+    """Ways to begin that exclude each other are refused; one that has no effect beside another is reported."""
     if resume and fresh:
         raise JobError("--resume goes on with the run's checkpoints, --fresh throws them away: give one of them")
     if resume and warm_start:

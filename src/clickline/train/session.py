@@ -1,9 +1,14 @@
-"""Training from Python: `clickline.train_job(job)`, the same thing the command line does."""
+"""Training in this process, and evaluating a checkpoint.
+
+`clickline.train_job` is the function of that name in launch/training_run.py, which starts the processes of any strategy
+and calls `train_job` here for strategy `single`.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,20 +28,23 @@ from clickline.train.checkpoints.checkpoint_figures import KINDS, CheckpointFigu
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
 from clickline.train.evaluation.calibration import CalibrationBin
-from clickline.train.evaluation.evaluation import flat, predict_all
+from clickline.train.evaluation.evaluation import EVALUATION_BATCH, flat, predict_all
 from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.learner import Learner
+from clickline.train.loop.run import Run
+from clickline.train.loop.run_checkpoints import RunCheckpoints
+from clickline.train.loop.single_process import SingleProcess
+from clickline.train.loop.training_loop import TrainingLoop
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
-from clickline.train.run import EVALUATION_BATCH, Run
 from clickline.train.run_files.run_directory import find_checkpoint, job_of, write_job
 from clickline.train.run_files.run_lock import RunLock
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to."""
+    """The result of a run."""
 
     directory: Path
     checkpoint: Path
@@ -49,7 +57,7 @@ class Result:
     test: dict[str, float] = field(default_factory=dict)
     """Figures of this checkpoint on the test data."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(self).items()}
 
 
@@ -63,7 +71,7 @@ def train_job(
 ) -> Result:
     """Train a job in `output/name` and test it.
 
-    `resume` goes on from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
+    `resume` continues from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
@@ -104,11 +112,11 @@ def _train(
     interrupts = Interrupts(limit=job.checkpoint.interrupt_timeout)
     run = Run(
         job=job,
-        schema=schema,
         learner=learner,
         directory=directory,
         watcher=watcher,
-        check=lock.check,
+        checkpoints=RunCheckpoints(job=job, schema=schema, learner=learner, directory=directory, check=lock.check),
+        process=SingleProcess(job=job, schema=schema, learner=learner, interrupts=interrupts),
         interrupts=interrupts,
     )
     status.follow(run)
@@ -122,7 +130,7 @@ def _train(
     journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=lock.check)
     try:
         with interrupts:
-            run.train(journal)
+            TrainingLoop(run, journal).train()
             test = run.test(journal) if job.data.test else {}
     except TrainingInterrupted:
         raise
@@ -136,7 +144,7 @@ def _train(
         directory=directory,
         checkpoint=chosen.path,
         steps=learner.step,
-        rows=run.standing.rows,
+        rows=run.state.position.rows,
         seconds=time.perf_counter() - started,
         valid=chosen.manifest["valid"],
         test=test,
@@ -145,11 +153,11 @@ def _train(
     return result
 
 
-def write_result_file(lock: RunLock, facts: dict[str, Any]) -> None:
-    """Leave what a run came to in its directory."""
+def write_result_file(lock: RunLock, result: Mapping[str, object]) -> None:
+    """Write the result of a run into its directory."""
     lock.check()
     try:
-        replace_json(lock.directory / "result.json", facts)
+        replace_json(lock.directory / "result.json", result)
     except OSError as error:
         raise CheckpointError(f"{lock.directory / 'result.json'}: cannot be written: {error}") from error
 
@@ -175,7 +183,7 @@ def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher 
 def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> Evaluation:
     """Predict some data with a checkpoint, and measure that.
 
-    Figures on the job's test or validation data are kept beside the checkpoint, for whoever publishes it.
+    Figures on the job's test or validation data are kept beside the checkpoint, for publishing it.
     """
     watcher = watcher or LogOnly()
     found = find_checkpoint(checkpoint)

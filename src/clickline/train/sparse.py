@@ -24,8 +24,8 @@ from clickline.train.sparse_tables import build_tables
 Floats = NDArray[np.float32]
 
 
-class Source(Protocol):
-    """Where a step's rows come from, wherever they live."""
+class RowReader(Protocol):
+    """A table that rows can be pulled from: in this process, on servers, or in published files."""
 
     def pull(
         self,
@@ -38,8 +38,8 @@ class Source(Protocol):
     ) -> None: ...
 
 
-class Rows(Source, Protocol):
-    """A table that learns from what a step pushes."""
+class TrainableTable(RowReader, Protocol):
+    """A table that also learns from pushed gradients."""
 
     def push(
         self,
@@ -66,7 +66,7 @@ class Pulled:
 
 @dataclass(frozen=True)
 class Gradient:
-    """What a table should learn: all of one length, by distinct key in the order of buckets."""
+    """A batch's gradient for one table: arrays of one length, by distinct key in the order of buckets."""
 
     keys: NDArray[np.uint64]
     slots: NDArray[np.uint16]
@@ -86,9 +86,9 @@ class _Reading:
 
 
 class SparseSide:
-    """A model's tables, and the traffic between them and PyTorch.
+    """A model's tables: pulls rows into tensors, and turns the tensors' gradients into gradients of rows.
 
-    `elsewhere` are the tables if they live in other processes; without it they are made here.
+    `elsewhere` are the tables if they are in other processes; without it they are made here.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class SparseSide:
         schema: Schema,
         job: Job,
         threads: int,
-        elsewhere: Mapping[str, Source] | None = None,
+        elsewhere: Mapping[str, RowReader] | None = None,
     ) -> None:
         self.embeddings = dict(embeddings)
         self.threads = threads
@@ -113,13 +113,13 @@ class SparseSide:
             self._readings[name] = _Reading(columns, tuple(pooling[c] for c in columns), embedding.sequence_length)
             self._sharing.setdefault(embedding.table, []).append(name)
         self.tables: dict[str, _native.Table] = {}
-        """Those of this process; none if all are elsewhere."""
-        self._rows: Mapping[str, Source] = self.tables if elsewhere is None else elsewhere
+        """The tables of this process; none if all are elsewhere."""
+        self._rows: Mapping[str, RowReader] = self.tables if elsewhere is None else elsewhere
         if elsewhere is None:
             self.empty()
 
     def empty(self) -> None:
-        """Tables without a row, as at the start and before a checkpoint is loaded."""
+        """Replace the tables by empty ones, as at the start and before a checkpoint is loaded."""
         self.tables.update(
             build_tables(
                 embeddings=self.embeddings, tables=self._job.tables, slots=self._schema.slots, seed=self._job.seed
@@ -127,7 +127,8 @@ class SparseSide:
         )
 
     def plan(self, batch: Batch) -> dict[str, _native.Plan]:
-        """Distinct keys of a batch, for each embedding."""
+        """The plan of each embedding: the distinct keys of the batch, and which rows use them."""
+        # Embeddings of the same slots and pooling (the linear and the deep part, say) share one plan.
         plans: dict[_Reading, _native.Plan] = {}
         for reading in self._readings.values():
             if reading not in plans:
@@ -144,16 +145,17 @@ class SparseSide:
         return {name: plans[reading] for name, reading in self._readings.items()}
 
     def pull(self, plans: Mapping[str, _native.Plan], *, rows: int, training: bool) -> dict[str, Pulled]:
-        """Rows of every embedding, pooled into tensors; those of training collect gradients."""
+        """TrainableTable of every embedding, pooled into tensors; those of training collect gradients."""
         pulled = {}
         for name, plan in plans.items():
             embedding, reading = self.embeddings[name], self._readings[name]
+            # Each distinct key is pulled once, however many rows of the batch have it.
             distinct = np.empty((len(plan.unique), embedding.dim), np.float32)
             self._rows[embedding.table].pull(
                 plan.unique, distinct, training=training, slots=plan.slots, threads=self.threads
             )
             width = reading.sequence_length or len(reading.columns)
-            tensor = torch.empty((rows, width, embedding.dim))
+            tensor = torch.empty((rows, width, embedding.dim))  # `gather` writes into its memory
             plan.gather(distinct, tensor.numpy(), threads=self.threads)
             pulled[name] = Pulled(plan, distinct, tensor.requires_grad_(training))
         return pulled
@@ -168,21 +170,22 @@ class SparseSide:
         return inputs
 
     def gradients(self, pulled: Mapping[str, Pulled], *, weight: float) -> dict[str, Gradient]:
-        """What each table should learn from a batch, by distinct key in the order of buckets.
+        """The gradient of each table, after `backward`.
 
         The loss is a mean over rows of this total `weight`; tables learn from the sum, so that what a key learns from a
         row does not depend on how many other rows are in the batch.
         """
-        found = {}
+        gradients = {}
         for table, names in self._sharing.items():
+            # A forward that ignores one of its inputs leaves that tensor without a gradient.
             used = [pulled[name] for name in names if pulled[name].tensor.grad is not None]
             parts = [
                 Gradient(one.plan.unique, one.plan.slots, one.plan.shows, one.plan.clicks, self._distinct(one, weight))
                 for one in used
             ]
             if parts:
-                found[table] = parts[0] if len(parts) == 1 else merged(parts, threads=self.threads)
-        return found
+                gradients[table] = parts[0] if len(parts) == 1 else merged(parts, threads=self.threads)
+        return gradients
 
     def _distinct(self, one: Pulled, weight: float) -> Floats:
         gradient = one.tensor.grad
@@ -194,11 +197,12 @@ class SparseSide:
 
 
 def merged(parts: Sequence[Gradient], *, threads: int) -> Gradient:
-    """Several gradients of one table as one: a key that occurs in two of them learns once, from the sum.
+    """Merge several gradients of one table: a key that occurs in two of them learns once, from the sum.
 
     Sums run in the order of the parts, so the same parts give the same bits.
     """
     keys = np.concatenate([part.keys for part in parts])
+    # A plan over the keys themselves finds the distinct ones; its `scatter` then adds up what belongs to one key.
     merge = _native.Plan(
         keys, None, columns=1, select=[0], pooling=[0], labels=np.zeros(len(keys), np.float32), threads=threads
     )
@@ -210,6 +214,7 @@ def merged(parts: Sequence[Gradient], *, threads: int) -> Gradient:
         merge.scatter(joined, none, out, threads=threads)
         return out
 
+    # A key's slot is the same in all parts: take it from the key's first occurrence.
     order = np.argsort(keys, kind="stable")
     first = order[np.searchsorted(keys, merge.unique, sorter=order)]
     slots = np.concatenate([part.slots for part in parts])[first]

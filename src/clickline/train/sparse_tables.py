@@ -1,4 +1,4 @@
-"""From the job's words to a native table.
+"""Native tables made from the job's settings.
 
 A table itself is `clickline._native.Table`; here only the job's settings become its arguments, with each slot's own
 admission and eviction put over those of all slots. Beware that the order of `slots` is that of the batch's columns:
@@ -8,19 +8,42 @@ a push names a key's slot by that number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config.features import Slot
-from clickline.config.tables import Admission, Eviction, Table, Tables
+from clickline.config.tables import Admission, Eviction, Tables, TableSettings
 from clickline.data.embeddings import Embedding
 
 BUCKETS = 4096
-"""Keys fall into so many buckets, and buckets are dealt out to servers: native/hash.h."""
+"""Keys fall into so many buckets, and buckets are dealt out to servers: native/base/hash.h."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-Policy = tuple[int, float, int, float, float, float]
+
+
+class SlotPolicy(NamedTuple):
+    """When keys of a slot get a row, and when they lose it: the tuple that a native table takes."""
+
+    admission_count: int
+    """A key gets a row when it is seen this many times,"""
+    probability: float
+    """with this probability each time."""
+    unseen_for: int
+    min_score: float
+    show_weight: float
+    click_weight: float
+
+    @property
+    def admits_later(self) -> bool:
+        """Whether a key may have to wait for its row."""
+        return self.admission_count > 1 or self.probability < 1
+
+    @property
+    def evicts(self) -> bool:
+        """Whether a sweep may drop rows."""
+        return self.unseen_for > 0 or self.min_score > 0
 
 
 def owned_buckets(*, part: int, parts: int) -> tuple[int, int]:
@@ -53,12 +76,12 @@ def build_tables(
     }
 
 
-def settings_of(embedding: Embedding, tables: Tables) -> Table:
-    """The job's words about a declaration's table."""
+def settings_of(embedding: Embedding, tables: Tables) -> TableSettings:
+    """The job's settings for a declaration's table."""
     return tables.linear if embedding.kind == "linear" else tables.embedding
 
 
-def build_table(*, dim: int, table: Table, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:
+def build_table(*, dim: int, table: TableSettings, tables: Tables, slots: Sequence[Slot], seed: int) -> _native.Table:
     """An empty table with rows of `dim` weights; rows of any key start as a function of the key and `seed`."""
     optimizer = table.optimizer
     return _native.Table(
@@ -79,30 +102,18 @@ def build_table(*, dim: int, table: Table, tables: Tables, slots: Sequence[Slot]
     )
 
 
-def policies_of(*, tables: Tables, slots: Sequence[Slot]) -> list[Policy]:
-    """One per slot, in the slots' order; none at all if no slot selects or evicts, which spares the table the look."""
+def policies_of(*, tables: Tables, slots: Sequence[Slot]) -> list[SlotPolicy]:
+    """One policy per slot, in the slots' order; none at all if no slot delays admission or evicts, which is faster."""
     policies = [_policy(slot.admission or tables.admission, slot.eviction or tables.eviction) for slot in slots]
-    return policies if any(selects(policy) or evicts(policy) for policy in policies) else []
+    return policies if any(policy.admits_later or policy.evicts for policy in policies) else []
 
 
-def selects(policy: Policy) -> bool:
-    """Whether keys may have to wait for a row."""
-    count, probability, *_ = policy
-    return count > 1 or probability < 1
-
-
-def evicts(policy: Policy) -> bool:
-    """Whether rows may be dropped by a sweep."""
-    _, _, unseen_for, min_score, _, _ = policy
-    return unseen_for > 0 or min_score > 0
-
-
-def _policy(admission: Admission, eviction: Eviction) -> Policy:
-    return (
-        admission.count,
-        admission.probability,
-        eviction.unseen_for,
-        eviction.min_score,
-        eviction.show_weight,
-        eviction.click_weight,
+def _policy(admission: Admission, eviction: Eviction) -> SlotPolicy:
+    return SlotPolicy(
+        admission_count=admission.count,
+        probability=admission.probability,
+        unseen_for=eviction.unseen_for,
+        min_score=eviction.min_score,
+        show_weight=eviction.show_weight,
+        click_weight=eviction.click_weight,
     )

@@ -5,12 +5,12 @@ To list them needs neither NumPy nor ONNX, which what compares versions imports 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from clickline.errors import VersionError
+from clickline.files.digests import stream_sha256
 from clickline.versions import donefile
 from clickline.versions.donefile import Donefile, directory_of, manifest_of
 from clickline.versions.manifest import MANIFEST, Manifest, read_manifest
@@ -192,17 +192,12 @@ def _verify_files(store: Store, manifest: Manifest) -> None:
     for name in sorted(names - manifest.files.keys()):
         raise VersionError(f"{store.shown(f'{folder}/{name}')}: not in {manifest_of(manifest.version)}")
     for name, expected in sorted(manifest.files.items()):
-        digest, size = hashlib.sha256(), 0
-        for piece in store.pieces(f"{folder}/{name}"):
-            digest.update(piece)
-            size += len(piece)
-            if size > expected.bytes:
-                break
-        if (size, digest.hexdigest()) != (expected.bytes, expected.sha256):
+        size, digest = stream_sha256(store.pieces(f"{folder}/{name}"), limit=expected.bytes)
+        if (size, digest) != (expected.bytes, expected.sha256):
             counted = f"more than {expected.bytes}" if size > expected.bytes else f"{size}"
             raise VersionError(
                 f"{store.shown(f'{folder}/{name}')}: damaged: {counted} bytes with SHA-256 "
-                f"{digest.hexdigest()[:12]}…, the manifest says {expected.bytes} and {expected.sha256[:12]}…"
+                f"{digest[:12]}…, the manifest says {expected.bytes} and {expected.sha256[:12]}…"
             )
 
 

@@ -1,1 +1,1 @@
-"""Tables and pages that verbs print for people."""
+"""Pages, tables and progress that verbs show to people."""

@@ -34,8 +34,8 @@ class Members:
             yield table
         else:
             for member in self._members:
-                facts = [f"{title} {shown(member[key])}" for key, title in FIGURES.items() if key in member]
-                yield Text.assemble(member["name"], " ", _state(member), ", ", ", ".join(facts))
+                figures = [f"{title} {shown(member[key])}" for key, title in FIGURES.items() if key in member]
+                yield Text.assemble(member["name"], " ", _state(member), ", ", ", ".join(figures))
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)

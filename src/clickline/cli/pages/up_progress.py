@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clickline.launch import stack_events as events
+from clickline.launch.suite import REPLICAS, SHARDS
 
 if TYPE_CHECKING:
     from clickline.progress import Watcher
 
-_CUBE = "2 shards × 2 replicas"
+_CUBE = f"{SHARDS} shards × {REPLICAS} replicas"
 _TITLES = {
     events.Stage.STARTING: f"starting file server, cube ({_CUBE}), transfer, predictor",
     events.Stage.FIRST_VERSION: "waiting for the predictor",

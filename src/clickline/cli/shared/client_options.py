@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from clickline.client.client import Client
+    from clickline.net.predictor_documents import ModelMetadata
 
 DEFAULT_URL = "http://127.0.0.1:8010"
 _ADDRESS = f"The predictor's address; if not given, that of the suite in --state, else {DEFAULT_URL}."
@@ -44,7 +45,7 @@ def client_of(url: str, *, timeout: float) -> Client:
 def refusals_as_errors() -> Iterator[None]:
     """Turn what the server refuses into an error whose exit code says whose fault it is."""
     from clickline.errors import DataError, PeerError, VersionError
-    from clickline.serve.requests import RequestError
+    from clickline.net.request_errors import RequestError
 
     kinds = {400: DataError, 413: DataError, 404: VersionError}
     try:
@@ -53,7 +54,7 @@ def refusals_as_errors() -> Iterator[None]:
         raise kinds.get(error.status, PeerError)(f"{error} ({error.reason})") from None
 
 
-def model_metadata(client: Client, model: str | None) -> dict[str, Any]:
+def model_metadata(client: Client, model: str | None) -> ModelMetadata:
     """A model's inputs and outputs; the default model's if none is named."""
     from clickline.client.http_requests import default_model
 

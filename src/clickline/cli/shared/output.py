@@ -1,4 +1,4 @@
-"""What verbs share: how results and errors leave the program.
+"""Results and errors of all verbs: how they leave the program.
 
 Results go to stdout, everything else to stderr. With --json, stdout holds one JSON value, and so does an error:
 {"error": {"type", "message", "exit_code", …}}. A verb raises; nothing else in the command line prints errors.
@@ -93,7 +93,7 @@ def errors() -> Console:
 
 
 def say(text: str, *, style: str = "") -> None:
-    """One line of result. Never wrapped, and brackets are brackets: slots[3] is no markup."""
+    """One line of result. Never wrapped, and brackets are brackets: slots[3] is not markup."""
     results().print(Text(text, style=style), soft_wrap=True)
 
 
@@ -103,7 +103,7 @@ def say_error(text: str) -> None:
 
 
 def say_note(text: str) -> None:
-    """Something the user should know that is no error."""
+    """Something that the user should know and that is not an error."""
     errors().print(Text(text, style="yellow"), soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""load.py's two loops over gRPC: one thread and one channel for every connection, since its calls block."""
+"""The load generator over gRPC: one thread and one channel for every connection, since its calls block."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clickline.client.load.http_load import Load, Tally, Told
+from clickline.client.load.http_load import LoadPlan, LoadResult, OnProgress
 from clickline.client.payloads import Prediction
 from clickline.errors import PeerError
 
 if TYPE_CHECKING:
-    from clickline.client.http_requests import Address
+    from clickline.client.http_requests import ServerAddress
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _NEVER = -1.0
@@ -22,26 +22,26 @@ _OPTIONS = (("grpc.use_local_subchannel_pool", 1),)  # else all channels to one 
 
 
 class GrpcLoad:
-    """One run over gRPC. `asks`: a request and its number of rows."""
+    """One run over gRPC. `requests`: each with its number of rows."""
 
     def __init__(
         self,
-        address: Address,
-        asks: Sequence[tuple[Any, int]],
-        load: Load,
+        address: ServerAddress,
+        requests: Sequence[tuple[Any, int]],
+        load: LoadPlan,
         *,
         token: str | None = None,
     ) -> None:
         if address.secure:
             raise PeerError("the load generator speaks gRPC without TLS only; measure another --protocol over https")
-        self._address, self._asks, self._load = address, asks, load
+        self._address, self._requests, self._load = address, requests, load
         self._metadata = () if token is None else (("authorization", f"Bearer {token}"),)
         self._lock = threading.Lock()
         self._issued, self._due = 0, load.due()
         self._began = self._end = 0.0
-        self.tally = Tally()
+        self.result = LoadResult()
 
-    def run(self, tell: Told | None = None) -> Tally:
+    def run(self, on_progress: OnProgress | None = None) -> LoadResult:
         """As HttpLoad.run."""
         load = self._load
         if load.requests is None and load.seconds is None:
@@ -60,16 +60,16 @@ class GrpcLoad:
             raise PeerError(f"{self._address} does not answer over gRPC: {failed[0]}") from None
         while any(worker.is_alive() for worker in workers):
             time.sleep(0.05)
-            if tell is not None:
-                done = self.tally.done
-                tell(done, load.share(done, time.perf_counter() - self._began))
-        self.tally.seconds = time.perf_counter() - self._began
-        return self.tally
+            if on_progress is not None:
+                done = self.result.done
+                on_progress(done, load.share(done, time.perf_counter() - self._began))
+        self.result.seconds = time.perf_counter() - self._began
+        return self.result
 
     def _work(self, number: int, ready: threading.Barrier, failed: list[str]) -> None:
         import grpc
 
-        from clickline.serve.protocols.protos import open_inference_pb2 as messages
+        from clickline.net.protos import open_inference_pb2 as messages
 
         with grpc.insecure_channel(self._address.authority, options=_OPTIONS) as channel:
             infer = channel.unary_unary(
@@ -80,13 +80,13 @@ class GrpcLoad:
             try:
                 self._infer(infer, number)
             except Exception as error:
-                said = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
-                failed.append(said)
+                why = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
+                failed.append(why)
                 ready.abort()
                 return
             try:
                 ready.wait()
-            except threading.BrokenBarrierError:  # another had no answer
+            except threading.BrokenBarrierError:  # another connection failed
                 return
             self._loop(infer)
 
@@ -105,8 +105,8 @@ class GrpcLoad:
             try:
                 prediction = self._infer(infer, number)
             except grpc.RpcError as error:
-                said = dict(error.trailing_metadata() or ())
-                reason = said.get("clickline-reason", error.code().name.lower())
+                trailers = dict(error.trailing_metadata() or ())
+                reason = trailers.get("clickline-reason", error.code().name.lower())
                 self._failed(str(reason))
                 continue
             except (IndexError, ValueError):
@@ -114,14 +114,15 @@ class GrpcLoad:
                 continue
             seconds = time.perf_counter() - since
             with self._lock:
-                self.tally.answered(prediction, seconds, self._asks[number % len(self._asks)][1])
+                self.result.answered(prediction, seconds, self._requests[number % len(self._requests)][1])
 
     def _failed(self, reason: str) -> None:
         with self._lock:
-            self.tally.errors[reason] += 1
+            self.result.errors[reason] += 1
 
     def _next(self) -> tuple[int, float] | None:
-        """Number of the next request, and when it is due; a free worker takes it, and may be late for it."""
+        """Number of the next request, and when it is due; None at the end. A thread that was busy may be late for
+        it."""
         with self._lock:
             if self._load.requests is not None and self._issued >= self._load.requests:
                 return None
@@ -131,12 +132,12 @@ class GrpcLoad:
                 return None
             self._issued += 1
             if now > self._end + self._load.timeout:
-                self.tally.errors["never_sent"] += 1
+                self.result.errors["never_sent"] += 1
                 return self._issued - 1, _NEVER
             return self._issued - 1, since
 
     def _infer(self, infer: Any, number: int) -> Prediction:
-        request, _ = self._asks[number % len(self._asks)]
+        request, _ = self._requests[number % len(self._requests)]
         answer = infer(request, timeout=self._load.timeout, metadata=self._metadata)
         values = np.frombuffer(answer.raw_output_contents[0], "<f4")
         return Prediction(values[: answer.outputs[0].shape[0]].tolist(), int(answer.model_version), answer.model_name)

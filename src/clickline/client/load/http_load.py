@@ -1,10 +1,10 @@
-"""A load generator: many requests to a predictor over a number of connections, and how long each one took.
+"""The load generator over HTTP: many requests to a predictor over a number of connections, and the time of each.
 
 Closed loop: a connection sends its next request when it has its answer. Open loop: requests fall due by a Poisson
 process, whether or not earlier ones are answered, and wait for a free connection if there is none; a request's time
 counts from when it was due. A closed loop slows down with a slow server and so hides what a user would wait; the open
 one does not. All connections are served by one thread with select(2), whose clock is fine enough for arrivals; threads
-would measure each other. load_grpc.py does the same for gRPC.
+would measure each other. grpc_load.py does the same over gRPC.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clickline.client.http_requests import Address, LostConnection, Replies, Reply, check
+from clickline.client.http_requests import LostConnection, Reply, ReplyParser, ServerAddress, check
 from clickline.client.payloads import Prediction
 from clickline.errors import PeerError
-from clickline.serve.requests import RequestError
+from clickline.net.request_errors import RequestError
 
-Told = Callable[[int, float], None]
-"""Is told from time to time how many requests are done, and which share of the run is over."""
-_TELL_EVERY = 0.1
+OnProgress = Callable[[int, float], None]
+"""Called now and then with the number of requests that are done, and the share of the run that is over."""
+_REPORT_EVERY = 0.1
 _PAUSE = 0.1
 """Seconds until a server that refuses connections is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """How much to ask, and for how long."""
+class LoadPlan:
+    """How many requests are sent, how fast, and for how long."""
 
     connections: int = 1
     rate: float | None = None
     """Requests per second, for an open loop; None for a closed one."""
     requests: int | None = None
     seconds: float | None = None
-    """It ends with whichever of the two comes first; one must be given."""
+    """The run ends with the first of the two limits; one must be given."""
     seed: int = 0
     timeout: float = 10.0
-    """For one answer, and for what is still under way at the end."""
+    """Seconds for one reply, and for requests that are still under way at the end."""
 
     def due(self) -> Iterator[float]:
         """When requests of an open loop are due, in seconds after the start."""
@@ -59,8 +59,8 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One request, ready to be sent, and how its answer is read."""
+class PreparedRequest:
+    """One request, ready to be sent, and how its reply is read."""
 
     request: bytes
     rows: int
@@ -68,15 +68,15 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What came of it."""
+class LoadResult:
+    """Times, errors and versions of a run."""
 
     taken: list[float] = field(default_factory=list)
     """Seconds of each request that was answered."""
     errors: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """How many requests failed, by reason."""
     versions: Counter[int] = field(default_factory=Counter)
-    """Answers of each."""
+    """How many replies each version gave."""
     rows: int = 0
     seconds: float = 0.0
 
@@ -93,23 +93,23 @@ class Tally:
         return len(self.taken) + self.errors.total()
 
 
-class _Line:
+class _Connection:
     """One connection, and the request that is under way on it."""
 
-    def __init__(self, address: Address, timeout: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, address: ServerAddress, timeout: float, tls: ssl.SSLContext | None) -> None:
         made = socket.create_connection((address.host, address.port), timeout)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = made if tls is None else tls.wrap_socket(made, server_hostname=address.host)
-        self.replies = Replies()
-        self.ask: Ask | None = None
+        self.replies = ReplyParser()
+        self.request: PreparedRequest | None = None
         self.since = self.sent = 0.0
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def send(self, ask: Ask, since: float) -> None:
-        self.ask, self.since, self.sent = ask, since, time.perf_counter()
-        self.socket.sendall(ask.request)
+    def send(self, request: PreparedRequest, since: float) -> None:
+        self.request, self.since, self.sent = request, since, time.perf_counter()
+        self.socket.sendall(request.request)
 
     def receive(self) -> Reply | None:
         reply = self.replies.feed(self.socket.recv(65536))
@@ -121,47 +121,54 @@ class _Line:
 class HttpLoad:
     """One run over HTTP."""
 
-    def __init__(self, address: Address, asks: Sequence[Ask], load: Load, *, tls: ssl.SSLContext | None = None) -> None:
-        self._address, self._asks, self._load, self._tls = address, asks, load, tls
-        self._free: list[_Line] = []
-        self._busy: list[_Line] = []
+    def __init__(
+        self,
+        address: ServerAddress,
+        requests: Sequence[PreparedRequest],
+        load: LoadPlan,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address, self._requests, self._load, self._tls = address, requests, load, tls
+        self._free: list[_Connection] = []
+        self._busy: list[_Connection] = []
         self._waiting: deque[float] = deque()
-        """Requests of an open loop that are due and have no connection yet: when they were."""
+        """When the requests of an open loop were due that have no connection yet."""
         self._issued, self._down_until = 0, 0.0
-        self.tally = Tally()
+        self.result = LoadResult()
 
-    def run(self, tell: Told | None = None) -> Tally:
-        """Ask until the end; every connection has asked once before, which is not counted."""
+    def run(self, on_progress: OnProgress | None = None) -> LoadResult:
+        """Send requests until the end. Every connection sends one before, which is not measured."""
         if self._load.requests is None and self._load.seconds is None:
             raise ValueError("a load needs requests or seconds, or it never ends")
         try:
             self._warm_up()
-            self._run(tell)
+            self._run(on_progress)
         finally:
-            for line in (*self._free, *self._busy):
-                line.socket.close()
-        return self.tally
+            for connection in (*self._free, *self._busy):
+                connection.socket.close()
+        return self.result
 
     def _warm_up(self) -> None:
         for number in range(self._load.connections):
             try:
-                line = _Line(self._address, self._load.timeout, self._tls)
-                self._free.append(line)
-                line.send(self._asks[number % len(self._asks)], 0.0)
+                connection = _Connection(self._address, self._load.timeout, self._tls)
+                self._free.append(connection)
+                connection.send(self._requests[number % len(self._requests)], 0.0)
                 reply = None
                 while reply is None:
-                    reply = line.receive()
+                    reply = connection.receive()
                 check(reply)
             except OSError as error:
-                said = error.strerror or error
-                raise PeerError(f"{self._address} cannot be reached: {said}; is `clickline serve` running?") from None
+                why = error.strerror or error
+                raise PeerError(f"{self._address} cannot be reached: {why}; is `clickline serve` running?") from None
 
-    def _run(self, tell: Told | None) -> None:
+    def _run(self, on_progress: OnProgress | None) -> None:
         load, began = self._load, time.perf_counter()
         end = began + load.seconds if load.seconds is not None else float("inf")
         due = (began + at for at in load.due()) if load.rate else None
         following = next(due) if due else began
-        told = began
+        reported = began
         while True:
             now = time.perf_counter()
             if due is None:
@@ -173,25 +180,25 @@ class HttpLoad:
                 over = following >= end or self._all_issued()
             if not over or self._waiting:
                 self._reopen(now)
-            self._hand_out(over, closed=due is None)
+            self._send_due(over, closed=due is None)
             if over and not self._busy and (not self._waiting or self._down_until > now):
                 break
-            if now - told >= _TELL_EVERY:
-                told = now
+            if now - reported >= _REPORT_EVERY:
+                reported = now
                 self._drop_late(now)
-                if tell is not None:
-                    tell(self.tally.done, load.share(self.tally.done, now - began))
+                if on_progress is not None:
+                    on_progress(self.result.done, load.share(self.result.done, now - began))
                 if now > end + load.timeout:
                     break
-            self._wait(now, following if due is not None and not over else now + _TELL_EVERY)
-        self.tally.seconds = time.perf_counter() - began
-        self.tally.errors["never_sent"] += len(self._waiting)
-        self.tally.errors += Counter()  # drops what is zero
+            self._wait(now, following if due is not None and not over else now + _REPORT_EVERY)
+        self.result.seconds = time.perf_counter() - began
+        self.result.errors["never_sent"] += len(self._waiting)
+        self.result.errors += Counter()  # drops the reasons that count zero
 
     def _all_issued(self) -> bool:
         return self._load.requests is not None and self._issued + len(self._waiting) >= self._load.requests
 
-    def _hand_out(self, over: bool, *, closed: bool) -> None:
+    def _send_due(self, over: bool, *, closed: bool) -> None:
         while self._free:
             if closed:
                 if over or self._all_issued():
@@ -201,57 +208,57 @@ class HttpLoad:
                 since = self._waiting.popleft()
             else:
                 return
-            line = self._free.pop()
-            self._busy.append(line)
+            connection = self._free.pop()
+            self._busy.append(connection)
             try:
-                line.send(self._asks[self._issued % len(self._asks)], since)
+                connection.send(self._requests[self._issued % len(self._requests)], since)
             except OSError:
-                self._drop(line, "connection")
+                self._drop(connection, "connection")
             self._issued += 1
 
     def _wait(self, now: float, until: float) -> None:
         if not self._busy:
-            time.sleep(max(0.0, min(until - now, _TELL_EVERY)))
+            time.sleep(max(0.0, min(until - now, _REPORT_EVERY)))
             return
-        for line in select.select(self._busy, (), (), max(0.0, min(until - now, _TELL_EVERY)))[0]:
+        for connection in select.select(self._busy, (), (), max(0.0, min(until - now, _REPORT_EVERY)))[0]:
             try:
-                reply = line.receive()
+                reply = connection.receive()
             except (OSError, LostConnection):
-                self._drop(line, "connection")
+                self._drop(connection, "connection")
                 continue
             if reply is not None:
-                self._take(line, reply)
+                self._take(connection, reply)
 
-    def _take(self, line: _Line, reply: Reply) -> None:
-        seconds, ask = time.perf_counter() - line.since, line.ask
-        self._busy.remove(line)
+    def _take(self, connection: _Connection, reply: Reply) -> None:
+        seconds, request = time.perf_counter() - connection.since, connection.request
+        self._busy.remove(connection)
         if reply.keep:
-            self._free.append(line)
+            self._free.append(connection)
         else:
-            line.socket.close()
+            connection.socket.close()
         try:
             check(reply)
-            assert ask is not None  # noqa: S101 a connection that receives has sent
-            self.tally.answered(ask.read(reply), seconds, ask.rows)
+            assert request is not None  # noqa: S101 a connection that receives has sent
+            self.result.answered(request.read(reply), seconds, request.rows)
         except RequestError as error:
-            self.tally.errors[error.reason] += 1
+            self.result.errors[error.reason] += 1
         except PeerError:
-            self.tally.errors["no_prediction"] += 1
+            self.result.errors["no_prediction"] += 1
 
-    def _drop(self, line: _Line, reason: str) -> None:
-        line.socket.close()
-        self._busy.remove(line)
-        self.tally.errors[reason] += 1
+    def _drop(self, connection: _Connection, reason: str) -> None:
+        connection.socket.close()
+        self._busy.remove(connection)
+        self.result.errors[reason] += 1
 
     def _drop_late(self, now: float) -> None:
-        for line in [line for line in self._busy if now - line.sent > self._load.timeout]:
-            self._drop(line, "timeout")
+        for connection in [connection for connection in self._busy if now - connection.sent > self._load.timeout]:
+            self._drop(connection, "timeout")
 
     def _reopen(self, now: float) -> None:
-        """Connections that were closed are replaced; a server that is away is given a moment."""
+        """Replace connections that were closed; a server that refuses them is tried again after a pause."""
         while len(self._free) + len(self._busy) < self._load.connections and now >= self._down_until:
             try:
-                self._free.append(_Line(self._address, self._load.timeout, self._tls))
+                self._free.append(_Connection(self._address, self._load.timeout, self._tls))
             except OSError:
                 self._down_until = now + _PAUSE
-                self.tally.errors["refused"] += 1  # who would have asked now has no answer
+                self.result.errors["refused"] += 1  # the request that would have been sent now has no reply

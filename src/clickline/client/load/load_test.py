@@ -1,4 +1,4 @@
-"""One measurement of a predictor: requests in one of its forms, made beforehand, then load, then the figures."""
+"""One measurement of a predictor: requests of one protocol, prepared beforehand, then load, then the figures."""
 
 from __future__ import annotations
 
@@ -9,49 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from clickline.client.http_requests import Address, Reply, Requests, infer_path, predict_path
-from clickline.client.load.http_load import Ask, HttpLoad, Load, Tally, Told
+from clickline.client.http_requests import Reply, RequestBuilder, ServerAddress, infer_path, predict_path
+from clickline.client.load.http_load import HttpLoad, LoadPlan, LoadResult, OnProgress, PreparedRequest
 from clickline.client.load.percentiles import summary
 from clickline.client.payloads import (
     Prediction,
     Row,
-    binary_body,
+    binary_infer_body,
+    infer_body,
     infer_request,
-    plain_body,
-    read_plain,
-    read_v2,
-    v2_body,
+    json_rows_body,
+    read_infer,
+    read_json_rows,
 )
 
 PROTOCOLS = ("json", "v2", "binary", "grpc")
 _BODIES = 64
-"""Different requests that are made beforehand and sent in turn."""
+"""Different requests that are prepared and sent in turn."""
 _LENGTH = b"inference-header-content-length"
 
 
 def measure(
-    address: Address,
+    address: ServerAddress,
     rows: Sequence[Row],
-    load: Load,
+    load: LoadPlan,
     *,
     protocol: str = "json",
     per_request: int = 16,
     model: str,
     token: str | None = None,
-    tell: Told | None = None,
-) -> tuple[dict[str, Any], Tally]:
-    """The figures, and every single time. Requests have `per_request` rows, drawn from `rows` with the load's seed."""
+    on_progress: OnProgress | None = None,
+) -> tuple[dict[str, Any], LoadResult]:
+    """The figures, and the time of each request. Requests have `per_request` rows, drawn from `rows` with the load's
+    seed."""
     parts = _parts(rows, per_request, load.seed)
     if protocol == "grpc":
         from clickline.client.load.grpc_load import GrpcLoad
 
-        asks = [(infer_request(part, model=model), len(part)) for part in parts]
-        tally = GrpcLoad(address, asks, load, token=token).run(tell)
+        prepared = [(infer_request(part, model=model), len(part)) for part in parts]
+        result = GrpcLoad(address, prepared, load, token=token).run(on_progress)
     else:
         tls = ssl.create_default_context() if address.secure else None
-        requests = Requests(address, token)
-        tally = HttpLoad(address, [_ask(requests, protocol, part, model) for part in parts], load, tls=tls).run(tell)
-    return _figures(tally, load, protocol, per_request), tally
+        builder = RequestBuilder(address, token)
+        requests = [_prepared(builder, protocol, part, model) for part in parts]
+        result = HttpLoad(address, requests, load, tls=tls).run(on_progress)
+    return _figures(result, load, protocol, per_request), result
 
 
 def _parts(rows: Sequence[Row], size: int, seed: int) -> list[list[Row]]:
@@ -59,39 +61,41 @@ def _parts(rows: Sequence[Row], size: int, seed: int) -> list[list[Row]]:
     return [[rows[i] for i in random.integers(0, len(rows), size).tolist()] for _ in range(_BODIES)]
 
 
-def _ask(requests: Requests, protocol: str, rows: list[Row], model: str) -> Ask:
+def _prepared(requests: RequestBuilder, protocol: str, rows: list[Row], model: str) -> PreparedRequest:
     if protocol == "json":
-        return Ask(
-            requests.post(predict_path(model), plain_body(rows)), len(rows), lambda reply: read_plain(reply.body)
+        return PreparedRequest(
+            requests.post(predict_path(model), json_rows_body(rows)),
+            len(rows),
+            lambda reply: read_json_rows(reply.body),
         )
     if protocol == "v2":
-        return Ask(requests.post(infer_path(model), v2_body(rows)), len(rows), _read_v2)
-    body, head = binary_body(rows)
+        return PreparedRequest(requests.post(infer_path(model), infer_body(rows)), len(rows), _read_infer)
+    body, head = binary_infer_body(rows)
     request = requests.post(
         infer_path(model), body, kind="application/octet-stream", extra=f"Inference-Header-Content-Length: {head}\r\n"
     )
-    return Ask(request, len(rows), _read_v2)
+    return PreparedRequest(request, len(rows), _read_infer)
 
 
-def _read_v2(reply: Reply) -> Prediction:
-    said = reply.headers.get(_LENGTH)
-    return read_v2(reply.body, None if said is None else int(said))
+def _read_infer(reply: Reply) -> Prediction:
+    head = reply.headers.get(_LENGTH)
+    return read_infer(reply.body, None if head is None else int(head))
 
 
-def _figures(tally: Tally, load: Load, protocol: str, per_request: int) -> dict[str, Any]:
-    answered, rounded = len(tally.taken), partial(round, ndigits=1)
+def _figures(result: LoadResult, load: LoadPlan, protocol: str, per_request: int) -> dict[str, Any]:
+    answered, rounded = len(result.taken), partial(round, ndigits=1)
     return {
         "protocol": protocol,
         "loop": "closed" if load.rate is None else "open",
         "rate": load.rate,
         "connections": load.connections,
         "rows": per_request,
-        "requests": tally.done,
-        "failed": tally.errors.total(),
-        "errors": dict(tally.errors.most_common()),
-        "versions": {str(version): count for version, count in sorted(tally.versions.items())},
-        "seconds": round(tally.seconds, 4),
-        "qps": rounded(answered / tally.seconds) if tally.seconds else 0.0,
-        "rows_per_second": rounded(tally.rows / tally.seconds) if tally.seconds else 0.0,
-        "microseconds": summary(tally.taken),
+        "requests": result.done,
+        "failed": result.errors.total(),
+        "errors": dict(result.errors.most_common()),
+        "versions": {str(version): count for version, count in sorted(result.versions.items())},
+        "seconds": round(result.seconds, 4),
+        "qps": rounded(answered / result.seconds) if result.seconds else 0.0,
+        "rows_per_second": rounded(result.rows / result.seconds) if result.seconds else 0.0,
+        "microseconds": summary(result.taken),
     }

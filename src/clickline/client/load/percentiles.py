@@ -1,4 +1,4 @@
-"""How long requests took, in few numbers and in a picture of text."""
+"""Latencies in few numbers, and as a histogram of text."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def buckets(seconds: ArrayLike, *, most: int = 20) -> list[tuple[float, float, i
 
 def picture(seconds: ArrayLike, *, width: int = 50) -> list[str]:
     """One line for each bucket: from when on, a bar, how many."""
-    found = buckets(seconds)
-    highest = max((count for _, _, count in found), default=0)
-    return [f"{_time(start):>9}  {_bar(count / highest, width):<{width}}  {count:,}" for start, _, count in found]
+    bars = buckets(seconds)
+    highest = max((count for _, _, count in bars), default=0)
+    return [f"{_time(start):>9}  {_bar(count / highest, width):<{width}}  {count:,}" for start, _, count in bars]
 
 
 def _bar(share: float, width: int) -> str:

@@ -1,1 +1,1 @@
-"""ElasticCTR's Python client."""
+"""ElasticCTR: its Python client, and its prediction service over HTTP."""

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words: pydantic's findings as sentences that say what was given, expected, meant."""
+"""Messages about wrong values: pydantic's findings as sentences that name what was given and what was expected."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _ages_in_steps(tree: Tree, job: Job) -> Iterator[JobProblem]:
 
 
 def name_of(file: Path) -> str:
-    """The name of a run whose job does not give one: that of its file; empty if that is no name for a directory."""
+    """The name of a run whose job does not give one: that of its file; empty if that cannot name a directory."""
     name = file.name.removesuffix(file.suffix).removesuffix(".job")
     return name if re.fullmatch(NAME_PATTERN, name) and len(name) <= NAME_LENGTH else ""
 
@@ -161,7 +161,7 @@ def _dropped(value: Any, path: Keys) -> Any:
 def read_settings(
     path: str | os.PathLike[str], root: type[Settings], *, what: str, given: Mapping[str, Any] | None = None
 ) -> Settings:
-    """A file of settings that is no job, read and checked in the same way. `what` it is, for messages.
+    """Settings of another file than a job, read and checked in the same way. `what` names the file in messages.
 
     `given` are settings that come from elsewhere and that the file must not have.
     """
@@ -183,7 +183,9 @@ def _merge(tree: Tree, place: dict[str, Any], given: Mapping[str, Any], at: Keys
             _merge(tree, below, value, path)
         elif name in place:
             line, _ = tree.origins.nearest(path)
-            tree.problems.append(JobProblem(key_text(path), "given by whoever starts this; leave it out", line))
+            tree.problems.append(
+                JobProblem(key_text(path), "given by the program that starts this; leave it out", line)
+            )
         else:
             place[name] = value
 

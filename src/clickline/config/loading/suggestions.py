@@ -1,4 +1,4 @@
-"""Did you mean …? Which known word somebody was after who typed another."""
+"""Suggestions for mistyped words: the closest known one, or a list of those that are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` did you mean dropout?`, to go on a message with, or nothing if no known word is close."""
+    """` did you mean dropout?`, to append to a message; empty if no known word is close."""
     match = closest(word, known)
     return f" did you mean {match}?" if match else ""
 

@@ -25,7 +25,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class UnreadableError(Exception):
-    """The text is not YAML that a job can be made of; there is nothing to go on with."""
+    """Raised when a text is not YAML, or YAML that no job can have."""
 
     def __init__(self, problem: JobProblem) -> None:
         super().__init__(str(problem))
@@ -62,7 +62,7 @@ for _name, _pattern, _starts in (
 
 @dataclass
 class Tree:
-    """What a text says: plain values, where each came from, and what was wrong on the way."""
+    """A parsed text: plain values, the line of each, and the problems that were found."""
 
     value: Any
     origins: Origins = field(default_factory=Origins)

@@ -1,4 +1,4 @@
-"""Conditions under which keys of the job have an effect; `effects.py` says which key has which."""
+"""Conditions under which keys of the job have an effect; `effects.py` has the conditions of each key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clickline.config.features import Dense, Features, Slot
 from clickline.config.job import Job
 from clickline.config.loading.origins import Path
 from clickline.config.section import Section
-from clickline.config.tables import Eviction, Table
+from clickline.config.tables import Eviction, TableSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def strategies(*strategies: str) -> Condition:
     """Only under some strategies."""
 
     def condition(facts: RunFacts, _path: Path) -> str | None:
-        way = facts.job.way
+        way = facts.job.resolved_strategy
         return None if way in strategies else f"only {_listed(strategies)} reads it, and this run is {way}"
 
     return condition
@@ -81,7 +81,7 @@ def rules(*rules: str) -> Condition:
     """Only under some rules of a table's optimizer."""
 
     def condition(facts: RunFacts, path: Path) -> str | None:
-        table: Table = getattr(facts.job.tables, str(path[1]))
+        table: TableSettings = getattr(facts.job.tables, str(path[1]))
         rule = table.optimizer.name
         return None if rule in rules else f"only the optimizer {_listed(rules)} reads it, and this one is {rule}"
 

@@ -61,7 +61,7 @@ def stopping_metric_problems(job: Job) -> Iterator[JobProblem]:
 
 def sweep_problems(job: Job) -> Iterator[JobProblem]:
     """Sweeps within an epoch, which parameter servers do not make."""
-    if job.way in ON_SERVERS and job.tables.evict_every:
+    if job.resolved_strategy in ON_SERVERS and job.tables.evict_every:
         yield JobProblem(
             "tables.evict_every",
             f"tables.evict_every is {job.tables.evict_every}, but parameter servers sweep at the end of each epoch: "

@@ -1,4 +1,4 @@
-"""Under which conditions each key of the job has an effect: the one table that says so.
+"""The table of conditions under which each key of the job has an effect.
 
 A key that is given and has no effect in a run is reported by `clickline validate` and at the start of the run, with
 the reason that stands here. A new key needs an entry; a test fails without one.
@@ -42,7 +42,8 @@ _EPOCHS = when(lambda facts: facts.job.train.epochs > 1, "there is one epoch onl
 _MEASURED = when(lambda facts: bool(facts.job.data.valid or facts.job.data.test), "data.valid and data.test are empty")
 _METRICS = when(lambda facts: facts.job.cluster.metrics, "cluster.metrics is false")
 _TCP = when(
-    lambda facts: facts.job.way == "collective" or facts.job.cluster.transport == "tcp", "cluster.transport is unix"
+    lambda facts: facts.job.resolved_strategy == "collective" or facts.job.cluster.transport == "tcp",
+    "cluster.transport is unix",
 )
 _FITTED = when(
     lambda facts: any(
@@ -204,10 +205,10 @@ def pattern_of(path: Path) -> str:
 
 def notices(facts: RunFacts, given: Iterable[Path]) -> Iterator[tuple[Path, str]]:
     """Which of the keys that were given have no effect, and why."""
-    told = set()
+    reported = set()
     for path in given:
         reason = ineffective(facts, path)
         shown = next((path[:end] for end in range(len(path)) if pattern_of(path[:end]) in _OPEN), path)
-        if reason is not None and shown not in told:
-            told.add(shown)
+        if reason is not None and shown not in reported:
+            reported.add(shown)
             yield shown, f"has no effect: {reason}"

@@ -1,7 +1,7 @@
 """Avazu's Click-Through Rate Prediction, as Kaggle has it: CSV in the order of time, which it gives in hours.
 
-The hour YYMMDDHH (UTC) stays in the files but is no slot: the same hour never comes back, so nothing learned about one
-would be of use. Hour of day and weekday do, and `time` holds seconds since 1970.
+The hour YYMMDDHH (UTC) stays in the files but is not a slot: the same hour never comes back, so nothing learned about
+one would be of use. Hour of day and weekday do, and `time` holds seconds since 1970.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _COLUMNS = (
 )
 _ADDED = ("hour_of_day", "weekday", "time")
 _EXPECTED = (
-    "Expected is train.csv or train.gz of Kaggle's Avazu Click-Through Rate Prediction, with a header "
-    f"({','.join(_COLUMNS[:5])},…,{_COLUMNS[-1]}); the test file has no column click."
+    "expected is train.csv or train.gz of Kaggle's Avazu Click-Through Rate Prediction, with a header "
+    f"({','.join(_COLUMNS[:5])},…,{_COLUMNS[-1]}); the test file has no column click"
 )
 _JOB = {
     "name": "avazu",
@@ -71,7 +71,7 @@ def _lines(pieces: Iterator[bytes], path: str) -> Iterator[tuple[int, list[bytes
         if before == 0:
             header = lines[0].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
             if header != ",".join(_COLUMNS):
-                raise DataError(f"'{path}' begins with {header[:200]!r}, which is not Avazu's header. {_EXPECTED}")
+                raise DataError(f"'{path}' begins with {header[:200]!r}, which is not Avazu's header; {_EXPECTED}")
             yield 1, lines[1:]
         else:
             yield before, lines
@@ -118,7 +118,7 @@ class _Clock:
         if hour < self._hour:
             raise DataError(
                 f"'{self._path}' is not in the order of time: line {line} is of hour {hour.decode()}, after "
-                f"{self._hour.decode()}. Sort it by its third column, or download it again: the original is sorted."
+                f"{self._hour.decode()}; sort it by its third column, or download it again: the original is sorted"
             )
         self._hour = hour
         self._columns = b",%d,%d,%d\n" % (time.hour, time.weekday(), time.timestamp())

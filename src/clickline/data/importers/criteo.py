@@ -15,8 +15,8 @@ from clickline.data.schema import Schema
 
 _NAMES = ("train.txt", "train.txt.gz", "train.txt.zst", "dac.tar.gz")
 _EXPECTED = (
-    "Expected is train.txt of Criteo's Display Advertising Challenge (plain, .gz, .zst, or dac.tar.gz with it inside): "
-    "40 columns separated by tabs, the label first; test.txt has no labels. Criteo AI Lab and Kaggle offer it."
+    "expected is train.txt of Criteo's Display Advertising Challenge (plain, .gz, .zst, or dac.tar.gz with it inside): "
+    "40 columns separated by tabs, the label first; test.txt has no labels (Criteo AI Lab and Kaggle offer it)"
 )
 _JOB = {"name": "criteo", "data": {"format": "criteo"}, "model": {"name": "deepfm"}}
 

@@ -15,7 +15,7 @@ from typing import IO
 
 from clickline.data.sources.compression import Stream, decompressed
 from clickline.data.sources.files import File, find
-from clickline.data.sources.text_blocks import Meter, cut
+from clickline.data.sources.text_blocks import Meter, split_at_lines
 from clickline.errors import DataError
 
 Progress = Callable[[float | None], None]
@@ -30,12 +30,12 @@ def located(source: str, *, names: tuple[str, ...], expected: str) -> list[File]
     try:
         found = find([source], options={})
     except DataError as error:
-        raise DataError(f"{error} {expected}") from error
+        raise DataError(f"{error}; {expected}") from error
     if len(found) == 1:
         return found
     named = [file for name in names for file in found if PurePosixPath(file.path).name == name]
     if not named:
-        raise DataError(f"'{source}' has {len(found)} files, but none is called {' or '.join(names)}. {expected}")
+        raise DataError(f"'{source}' has {len(found)} files, but none is called {' or '.join(names)}; {expected}")
     return named
 
 
@@ -46,7 +46,7 @@ def blocks(file: File, *, member: str, expected: str, progress: Progress) -> Ite
         head, pieces = _headed(decompressed(meter.watching(raw), path=file.path))
         if head[_TAR_MAGIC] == b"ustar":
             pieces = _unpacked(pieces, path=file.path, member=member, expected=expected)
-        for _, lines in cut(pieces, offset=0, size=_BLOCK, path=file.path):
+        for _, lines in split_at_lines(pieces, offset=0, size=_BLOCK, path=file.path):
             progress(meter.read / size if size else None)
             yield lines if lines.endswith(b"\n") else lines + b"\n"
 
@@ -54,7 +54,7 @@ def blocks(file: File, *, member: str, expected: str, progress: Progress) -> Ite
 def taken(lines: list[bytes], *, wanted: int | None, judge: Callable[[list[bytes], int], list[bytes]]) -> list[bytes]:
     """The first `wanted` rows among the lines. `judge` is given lines and how many came before, and returns the rows.
 
-    It never sees a line after the last row that is wanted: what is wrong there is no concern of this import.
+    It never sees a line after the last row that is wanted: mistakes after it do not concern the import.
     """
     if wanted is None:
         return judge(lines, 0)
@@ -90,9 +90,9 @@ def _unpacked(pieces: Iterator[bytes], *, path: str, member: str, expected: str)
                     yield from _read(stream)
                     return
     except tarfile.TarError as error:
-        raise DataError(f"'{path}' is a damaged tar archive ({error}): download it again.") from error
+        raise DataError(f"'{path}' is a damaged tar archive ({error}): download it again") from error
     there = ", ".join(names[:8]) or "nothing"
-    raise DataError(f"The archive '{path}' has no file called {member}; it has: {there}. {expected}")
+    raise DataError(f"the archive {path!r} has no file called {member}; it has: {there}; {expected}")
 
 
 def _read(stream: IO[bytes]) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
-"""What an import leaves: training rows, test rows and the job, all three or nothing.
+"""The output of an import: training rows, test rows and the job, all three or nothing.
 
-Rows are written once, in the order of time, into a directory aside; at the end the last share of them is moved into the
-test file, since only then is it known how many there are. Everything is then renamed into place, the job last: where
-there is a job, its data is complete.
+Rows are written once, in the order of time, into a staging directory; at the end the last share of them is moved into
+the test file, since only then is their number known. Everything is then renamed into place, the job last: where there
+is a job, its data is complete.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Imported:
     bad: int
     first_bad: BadRow | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """For programs."""
+    def to_dict(self) -> dict[str, object]:
+        """As --json prints it."""
         return {
             "train": str(self.train),
             "test": str(self.test),
@@ -52,15 +52,15 @@ class Imported:
         }
 
 
-class Rows:
-    """Rows on their way to train and test files. Lines end with a newline."""
+class ImportRows:
+    """Imported rows, written to a staging file and then split into train and test files. Lines end with a newline."""
 
     def __init__(self, *, out: Path, aside: Path, suffix: str, header: bytes, test_share: float) -> None:
         self._out, self._aside, self._header, self._share = out, aside, header, test_share
         self._names = [f"train.{suffix}", f"test.{suffix}"]
         self._file = (aside / self._names[0]).open("w+b")
         self._file.write(header)
-        self._marks = [(0, len(header))]  # (rows before, offset) of every block: where to look for the cut
+        self._marks = [(0, len(header))]  # (rows before, offset) of every block: where to look for the split
         self.count = 0
 
     def add(self, lines: bytes, count: int) -> None:
@@ -73,12 +73,12 @@ class Rows:
     def publish(self, job: Mapping[str, Any], *, bad: int = 0, first_bad: BadRow | None = None) -> Imported:
         """Split, and make everything visible. `job` lacks its data.train and data.test."""
         if self.count < 2:
-            raise DataError(f"There are {self.count} rows to import; at least 2 are needed, to train and to test.")
+            raise DataError(f"there are {self.count} rows to import; at least 2 are needed, to train and to test")
         test_rows = min(max(round(self.count * self._share), 1), self.count - 1)
         train, test = (self._out / name for name in self._names)
         paths = {"train": str(train.absolute()), "test": str(test.absolute())}
         with _explained(self._out):
-            self._cut(self.count - test_rows)
+            self._split(self.count - test_rows)
             job = {**job, "data": {**job.get("data", {}), **paths}}
             text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
             (self._aside / _JOB).write_text(f"# clickline train {self._out / _JOB}\n{text}", encoding="utf-8")
@@ -97,11 +97,11 @@ class Rows:
         )
 
     def close(self) -> None:
-        # What is still buffered of a failed import may not fit on the disk either, and nobody wants it.
+        # What is still buffered of a failed import may not fit on the disk either, and is not needed.
         with suppress(OSError):
             self._file.close()
 
-    def _cut(self, row: int) -> None:
+    def _split(self, row: int) -> None:
         """Move everything from `row` on into the test file."""
         before, offset = max(mark for mark in self._marks if mark[0] <= row)
         self._file.seek(offset)
@@ -120,10 +120,10 @@ class Rows:
 @contextmanager
 def writing(
     out: Path, *, source: list[File], suffix: str, header: bytes = b"", test_share: float, force: bool
-) -> Iterator[Rows]:
+) -> Iterator[ImportRows]:
     """Rows to write below `out`. Unless they are published, nothing is left of them."""
     if not 0 < test_share < 1:
-        raise DataError(f"The share of rows for testing must be between 0 and 1, got {test_share}.")
+        raise DataError(f"the share of rows for testing must be between 0 and 1, got {test_share}")
     _check_free(out, [f"train.{suffix}", f"test.{suffix}", _JOB], source=source, force=force)
     made = [path for path in (out, *out.parents) if not path.exists()]
     try:
@@ -132,7 +132,7 @@ def writing(
             aside = Path(tempfile.mkdtemp(prefix=".importing-", dir=out))
         try:
             with _explained(out):
-                rows = Rows(out=out, aside=aside, suffix=suffix, header=header, test_share=test_share)
+                rows = ImportRows(out=out, aside=aside, suffix=suffix, header=header, test_share=test_share)
             try:
                 yield rows
             finally:
@@ -147,14 +147,14 @@ def writing(
 
 def _check_free(out: Path, names: list[str], *, source: list[File], force: bool) -> None:
     if out.exists() and not out.is_dir():
-        raise DataError(f"'{out}' is a file, but a directory to write to is needed; name another one.")
+        raise DataError(f"'{out}' is a file, but a directory to write to is needed; name another one")
     there = [out / name for name in names if (out / name).exists()]
     for path in there:
         if any(Path(file.path).exists() and path.samefile(file.path) for file in source):
-            raise DataError(f"The import would overwrite its own source '{path}'; write to another directory.")
+            raise DataError(f"the import would overwrite its own source '{path}'; write to another directory")
     if there and not force:
         listed = ", ".join(path.name for path in there)
-        raise DataError(f"'{out}' has {listed} already; write to another directory, or overwrite with --force.")
+        raise DataError(f"'{out}' has {listed} already; write to another directory, or overwrite with --force")
 
 
 def _sync(file: BinaryIO) -> None:
@@ -168,5 +168,5 @@ def _explained(out: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise DataError(
-            f"Writing to '{out}' failed: {error.strerror or error}. Check its owner and free space."
+            f"writing to '{out}' failed: {error.strerror or error}; check its owner and free space"
         ) from error

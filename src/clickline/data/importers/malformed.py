@@ -7,7 +7,7 @@ from clickline.errors import DataError
 
 _ALLOWED = 0.001
 _SAMPLE = 100
-"""Bad lines beyond the share before an import stops halfway: the beginning of a file says little about all of it."""
+"""Bad lines beyond the share before an import stops halfway: the beginning of a file may be worse than the rest."""
 
 
 class Malformed:
@@ -29,7 +29,7 @@ class Malformed:
         seen = rows + self.count
         if self.count > _ALLOWED * seen + (0 if end else _SAMPLE):
             raise DataError(
-                f"{self.count:,} of {seen:,} lines of '{self._path}' are malformed, more than {_ALLOWED:.1%}. "
-                f"The first is line {self.first.line if self.first else 0}: {self.first.reason if self.first else ''}. "
+                f"{self.count:,} of {seen:,} lines of '{self._path}' are malformed, more than {_ALLOWED:.1%}; "
+                f"the first is line {self.first.line if self.first else 0}: {self.first.reason if self.first else ''}; "
                 f"{self._expected}"
             )

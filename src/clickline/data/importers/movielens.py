@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ _YEAR = re.compile(r"\((\d{4})\)\s*$")
 _TIME = re.compile(r"[0-9]{1,12}")
 _STARS = frozenset("12345")
 _FLUSHED = 10_000
-_JOB: dict[str, Any] = {
+_JOB: Mapping[str, Any] = {
     "name": "movielens",
     "data": {"format": "csv"},
     "features": {

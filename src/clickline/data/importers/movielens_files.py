@@ -17,8 +17,8 @@ from clickline.errors import DataError
 
 NAMES = ("ratings.dat", "users.dat", "movies.dat")
 EXPECTED = (
-    "Expected is ml-1m.zip, the MovieLens 1M dataset that GroupLens offers, or the directory it was unpacked to, with "
-    f"{', '.join(NAMES)}; later releases look different."
+    "expected is ml-1m.zip, the MovieLens 1M dataset that GroupLens offers, or the directory it was unpacked to, with "
+    f"{', '.join(NAMES)}; later releases look different"
 )
 _MAX_BYTES = 256 << 20
 _UNSAFE = re.compile(r'[,"\x00-\x1f]')
@@ -32,10 +32,10 @@ def contents(files: list[File], *, source: str) -> tuple[str, str, str]:
         read = {PurePosixPath(file.path).name: _read(file) for file in files}
         if len(read) < len(files):
             listed = ", ".join(file.path for file in files)
-            raise DataError(f"'{source}' has a file more than once: {listed}. Name the directory of one dataset.")
+            raise DataError(f"'{source}' has a file more than once: {listed}; name the directory of one dataset")
     missing = [name for name in NAMES if name not in read]
     if missing:
-        raise DataError(f"'{source}' has no {' and no '.join(missing)}. {EXPECTED}")
+        raise DataError(f"'{source}' has no {' and no '.join(missing)}; {EXPECTED}")
     ratings, users, movies = (read[name].decode("latin-1") for name in NAMES)
     return ratings, users, movies
 
@@ -51,7 +51,7 @@ def fields_of(text: str, *, name: str, width: int) -> Iterator[list[str]]:
         written = fields[::2] if width == 3 else fields  # titles are not
         if len(fields) != width or not fields[0].isdecimal() or any(_UNSAFE.search(field) for field in written):
             raise DataError(
-                f"{name}, line {number}: expected {width} fields separated by '::', a number first, got {line[:80]!r}. "
+                f"{name}, line {number}: expected {width} fields separated by '::', a number first, got {line[:80]!r}; "
                 f"{EXPECTED}"
             )
         yield fields
@@ -71,18 +71,18 @@ def _zipped(file: File) -> dict[str, bytes]:
                     name = PurePosixPath(entry.filename).name
                     if name in NAMES and not entry.is_dir():
                         if name in read:
-                            raise DataError(f"'{file.path}' has {name} more than once. {EXPECTED}")
+                            raise DataError(f"'{file.path}' has {name} more than once; {EXPECTED}")
                         with archive.open(entry) as member:
                             read[name] = _limited(member, name=f"{file.path} ({name})")
         except zipfile.BadZipFile as error:
-            raise DataError(f"'{file.path}' is no zip archive, or a damaged one ({error}). {EXPECTED}") from error
+            raise DataError(f"'{file.path}' is not a zip archive, or a damaged one ({error}); {EXPECTED}") from error
         except (zlib.error, EOFError, NotImplementedError, RuntimeError) as error:  # damaged, exotic or encrypted
-            raise DataError(f"'{file.path}' cannot be unpacked ({error}): download it again. {EXPECTED}") from error
+            raise DataError(f"'{file.path}' cannot be unpacked ({error}): download it again; {EXPECTED}") from error
     return read
 
 
 def _limited(stream: IO[bytes], *, name: str) -> bytes:
     data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
-        raise DataError(f"'{name}' is larger than {_MAX_BYTES >> 20} MiB; that of MovieLens 1M has 24. {EXPECTED}")
+        raise DataError(f"'{name}' is larger than {_MAX_BYTES >> 20} MiB; that of MovieLens 1M has 24; {EXPECTED}")
     return data

@@ -1,4 +1,4 @@
-"""What a book of leases is made of, and how it is saved: short, in plain values, and checked when it comes back."""
+"""The state of a lease table, and how it is saved: short, in plain values, and checked when it is loaded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from clickline.errors import CheckpointError
+
+SavedLeases = dict[str, Any]
+"""A lease table as JSON holds it: the fields of `State`, in lists and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease that somebody has."""
+    """A lease that a trainer holds."""
 
     lease: Lease
     holder: str
     rows: int
-    """Known to be done, `skip` included."""
+    """Rows of the piece known to be done, `skip` included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +46,22 @@ class Lost:
     repeated: int
     """Rows known to be done that the next holder will train again."""
     set_aside: bool
-    """Nobody gets the piece any more."""
+    """Whether the piece is not given out any more."""
 
 
 @dataclass(slots=True)
 class History:
-    """What is known of a piece that was given back."""
+    """Earlier leases of a piece that was given back."""
 
     rows: int = 0
     tries: int = 0
     failures: int = 0
-    """Those tries that the reader itself gave up."""
+    """Those tries that ended because the piece could not be read."""
 
 
 @dataclass(slots=True)
 class State:
-    """All that is saved."""
+    """Everything of a lease table that is saved."""
 
     pieces: int
     attempts: int
@@ -71,9 +74,9 @@ class State:
     held: dict[int, Held] = field(default_factory=dict)
     history: dict[int, History] = field(default_factory=dict)
     late: dict[int, int] = field(default_factory=dict)
-    """Lost leases and up to where their rows are accounted for: a holder taken for dead may still be training."""
+    """Lost leases, and the rows of each that are accounted for: a holder taken for dead may still be training."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> SavedLeases:
         """Plain values only, fit for JSON, and short however many pieces are done."""
         return {
             "pieces": self.pieces,
@@ -94,7 +97,7 @@ class State:
         try:
             known = dict(values)
             if any(not 0 <= begin < end <= known["pieces"] for begin, end in known["done"]):
-                raise ValueError(f"it knows pieces that are not among the {known['pieces']}")
+                raise ValueError(f"it has pieces that are not among the {known['pieces']}")
             known["done"] = {piece for begin, end in known["done"] for piece in range(begin, end)}
             known["set_aside"] = dict(known["set_aside"])
             known["held"] = {
@@ -106,24 +109,24 @@ class State:
             state = cls(**known)
             state._check()
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"This is no book of leases: {error}. Start the epoch without it.") from error
+            raise CheckpointError(f"not a lease table: {error}; start the epoch without it") from error
         return state
 
     def _check(self) -> None:
         names = self.static
         if self.attempts < 1 or (names is not None and (not names or len(set(names)) < len(names))):
-            raise ValueError(f"nobody can take a piece with attempts {self.attempts} and static {self.static}")
+            raise ValueError(f"no piece can be taken with attempts {self.attempts} and static {self.static}")
         settled = [*self.done, *self.set_aside, *(held.lease.piece for held in self.held.values())]
         if len(set(settled)) < len(settled):
             raise ValueError("a piece is in two states")
         if any(not 0 <= piece < self.pieces for piece in (*settled, *self.history)):
-            raise ValueError(f"it knows pieces that are not among the {self.pieces}")
+            raise ValueError(f"it has pieces that are not among the {self.pieces}")
         if any(lease >= self.next_lease for lease in (*self.held, *self.late)):
-            raise ValueError(f"it knows leases that come after {self.next_lease - 1}")
+            raise ValueError(f"it has leases after {self.next_lease - 1}, the last one")
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers as [first, one after the last], as few as possible."""
+    """Numbers as ranges [first, one after the last], as few as possible."""
     ranges: list[list[int]] = []
     for number in sorted(numbers):
         if ranges and ranges[-1][1] == number:

@@ -1,11 +1,11 @@
-"""Who reads which piece of the data: a book of leases, and nothing else. No clock, no files, no network.
+"""The lease table: which trainer reads which piece of the data. No clock, no files, no network.
 
 A piece is waiting, held under a lease, done, or set aside. A lease that is lost gives its piece back, to be resumed
 after the rows that are known to be in the model. A piece whose readers keep failing is set aside, so that one bad file
 cannot take down trainers for ever. Rows are counted from the beginning of a piece, skipped ones included.
 
-Beware: numbers of leases tell old messages from new ones, so they must not come again in a run. A book for the next
-epoch, or one restored from an older state, is told where to go on (`first`).
+Beware: a lease's number tells late messages from current ones, so it must not be used twice in a run. A table for the
+next epoch, or one restored from an earlier state, is given the next number (`first`).
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clickline.data.leasing.lease_state import Held, History, Lease, Lost, State
+from clickline.data.leasing.lease_state import Held, History, Lease, Lost, SavedLeases, State
 
-__all__ = ["Held", "Lease", "LeaseBook", "Lost"]
+__all__ = ["Held", "Lease", "LeaseTable", "Lost"]
 
 
-class LeaseBook:
+class LeaseTable:
     """The pieces of one epoch. With `static`, piece i is for static[i % len(static)] only."""
 
     def __init__(self, pieces: int, *, attempts: int, static: Sequence[str] | None = None, first: int = 1) -> None:
         for name, value, least in (("pieces", pieces, 0), ("attempts", attempts, 1), ("first", first, 1)):
             if value < least:
-                raise ValueError(f"Argument '{name}' must be at least {least} but got {value}.")
+                raise ValueError(f"argument '{name}' must be at least {least} but got {value}")
         self._state = State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
         self.assign(static)
 
     def assign(self, static: Sequence[str] | None) -> None:
-        """Say anew for whom the pieces are that nobody holds; None is for anybody."""
+        """Reassign the pieces that are not held: piece i to static[i % len(static)]; None lets any holder take any."""
         if static is not None and (not static or len(set(static)) < len(static)):
-            raise ValueError(f"Argument 'static' must be different names, at least one, but got {list(static)}.")
+            raise ValueError(f"argument 'static' must be different names, at least one, but got {list(static)}")
         state = self._state
         state.static = None if static is None else list(static)
         self._waiting: dict[str, list[tuple[int, int]]] = {}
@@ -43,7 +43,7 @@ class LeaseBook:
                 self._wait(piece)
 
     def take(self, holder: str) -> Lease | None:
-        """The next piece for a holder, who may have several at a time; None if there is none to be had now."""
+        """A lease of the next piece for a holder, which may have several; None if no piece is available now."""
         state = self._state
         waiting = self._waiting.get("" if state.static is None else holder)
         if not waiting:
@@ -56,7 +56,7 @@ class LeaseBook:
         return lease
 
     def progress(self, lease: int, rows: int) -> None:
-        """Rows of the piece that are done. News of a lease that was lost only count what is now trained twice."""
+        """Report rows of the piece as done. For a lease that was lost, this only counts rows that are trained twice."""
         state = self._state
         held = state.held.get(lease)
         if held is not None:
@@ -66,7 +66,7 @@ class LeaseBook:
             state.late[lease] = rows
 
     def finish(self, lease: int, rows: int) -> bool:
-        """The piece is done and has so many rows. False: it is no longer theirs, and was or will be given to others."""
+        """Report a piece as done, with its number of rows. False if the lease was lost: others read the piece then."""
         state = self._state
         self.progress(lease, rows)
         held = state.held.pop(lease, None)
@@ -79,9 +79,9 @@ class LeaseBook:
         return True
 
     def lose(self, holder: str, *, done: Mapping[int, int], blame: bool = True) -> list[Lost]:
-        """Take back all that a holder has. `done` is rows by lease, where better known than by `progress`.
+        """Take back all leases of a holder. `done` is rows by lease, where more is known than `progress` reported.
 
-        `blame=False` is for those who leave in order: it does not count against the piece.
+        `blame=False` is for a holder that leaves in order: it does not count against the piece.
         """
         gone = [held for held in self._state.held.values() if held.holder == holder]
         return [
@@ -90,7 +90,7 @@ class LeaseBook:
         ]
 
     def fail(self, lease: int, *, reason: str) -> None:
-        """The holder could not read on, and says why. Others get the piece after all that have not failed."""
+        """Give back a piece that its holder could not read; pieces that have not failed are given out before it."""
         held = self._state.held.get(lease)
         if held is not None:
             self._state.history.setdefault(held.lease.piece, History()).failures += 1
@@ -99,17 +99,19 @@ class LeaseBook:
     def _give_back(self, held: Held, *, rows: int, blame: bool, reason: str) -> Lost:
         state, lease = self._state, held.lease
         if rows < 0:
-            raise ValueError(f"Lease {lease.number} cannot have {rows} rows done.")
+            raise ValueError(f"lease {lease.number} cannot have {rows} rows done")
         del state.held[lease.number]
         history = state.history.setdefault(lease.piece, History())
         history.rows = rows
         history.tries += blame
+        # After so many failures the piece itself is the suspect: it is not given out again.
         aside = history.tries >= state.attempts
         repeated = 0 if aside else max(held.rows - rows, 0)
         if aside:
             state.set_aside[lease.piece] = reason
         else:
             state.repeated_rows += repeated
+            # The holder may be alive and report more: those rows are trained twice, and counted in `progress`.
             state.late[lease.number] = max(held.rows, rows)
             self._wait(lease.piece)
         return Lost(lease=lease.number, piece=lease.piece, rows=rows, repeated=repeated, set_aside=aside)
@@ -156,23 +158,23 @@ class LeaseBook:
 
     @property
     def repeated_rows(self) -> int:
-        """Rows that were trained once more than once, as far as is known."""
+        """Rows that were trained again after a lease was lost: a row trained three times counts twice."""
         return self._state.repeated_rows
 
     @property
     def next_lease(self) -> int:
-        """The number of the next lease: `first` of the book that follows."""
+        """The number of the next lease: `first` of the table that follows."""
         return self._state.next_lease
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values only, fit for JSON, and short however many pieces are done."""
+    def to_dict(self) -> SavedLeases:
+        """As JSON holds it: short, however many pieces are done."""
         return self._state.to_dict()
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseBook:
-        """What `to_dict` gave; leases get numbers from `first` on, or from where the book was if that is later."""
-        book = cls(0, attempts=1)
-        book._state = State.from_dict(values)
-        book._state.next_lease = max(book._state.next_lease, first)
-        book.assign(book._state.static)
-        return book
+    def from_dict(cls, values: Mapping[str, Any], *, first: int = 1) -> LeaseTable:
+        """From what `to_dict` returned. Leases are numbered from `first` on, or from the saved number if larger."""
+        table = cls(0, attempts=1)
+        table._state = State.from_dict(values)
+        table._state.next_lease = max(table._state.next_lease, first)
+        table.assign(table._state.static)
+        return table

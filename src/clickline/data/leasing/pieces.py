@@ -1,32 +1,33 @@
-"""Pieces: parts of the data that are small enough to be lost, and that trainers read one at a time.
+"""Pieces: parts of the data that trainers read one at a time, small enough to be read again if a trainer is lost.
 
-Plain text is cut at bytes. A piece has the lines that start in it, so nobody needs to look for line ends before the
-reading. Parquet is cut between row groups. Compressed text, and what readers of the user's own make rows of, cannot be
-entered in the middle: there a piece is a file. All pieces together are all rows, each once.
+Plain text is split at bytes. A piece has the lines that start in it, so line ends need not be found before it is read.
+Parquet is split between row groups. Compressed text and the files of custom readers cannot be read from the middle:
+there a piece is a file. All pieces together are all rows, each once.
 
-The order of a piece's rows follows from seed, epoch and the piece's number, whoever reads it, whenever, and with
-whatever threads. Therefore "so many rows are done" is enough to go on with the rest of it.
+The order of a piece's rows follows from seed, epoch and the piece's number, whichever trainer reads it, whenever, and
+with however many threads. Therefore the number of rows that are done is enough to resume within it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from clickline.config.data import Data
 from clickline.data.batch import Batch
-from clickline.data.block_pipeline import TEXT, Parsing, Reading, way_of_opening
-from clickline.data.position import Counts, Place
-from clickline.data.report import Report, Tally
+from clickline.data.block_pipeline import BlockParser, BlockPipeline
+from clickline.data.position import LogOffset, RowCounts
+from clickline.data.report import Report, RowCounter
 from clickline.data.schema import Schema
-from clickline.data.shuffling import beginning, windows
+from clickline.data.shuffling import WindowBuilder, first_position
+from clickline.data.sources.block_source import TEXT_FORMATS, BlockSource, check_same_file
 from clickline.data.sources.column_blocks import row_groups
 from clickline.data.sources.compression import is_compressed
 from clickline.data.sources.files import File, find
-from clickline.data.sources.text_blocks import Block, Meter, Opened, Span, same_file
+from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
 from clickline.errors import DataError
 
 _PIECES_PER_TRAINER = 8
@@ -46,15 +47,15 @@ class Piece:
     """None is the end of the file."""
 
 
-def cut(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> list[Piece]:
+def split_into_pieces(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> list[Piece]:
     """The data in pieces of about `piece_bytes` bytes of file; 0 is eight for each trainer, of 1 to 64 MiB.
 
     The same files give the same pieces. Empty files have none.
     """
     if piece_bytes < 0:
-        raise ValueError(f"Argument 'piece_bytes' must be at least 0 but got {piece_bytes}.")
+        raise ValueError(f"argument 'piece_bytes' must be at least 0 but got {piece_bytes}")
     if trainers < 1:
-        raise ValueError(f"Argument 'trainers' must be at least 1 but got {trainers}.")
+        raise ValueError(f"argument 'trainers' must be at least 1 but got {trainers}")
     files = find(paths, options=data.storage)
     sizes = [file.size for file in files]
     if not piece_bytes:
@@ -66,12 +67,12 @@ def cut(data: Data, paths: list[str], *, piece_bytes: int, trainers: int) -> lis
             pieces.append(Piece(number=len(pieces), file=number, path=file.path, begin=begin, end=end))
     if not pieces:
         shown = ", ".join(file.path for file in files[:3]) + (", …" if len(files) > 3 else "")
-        raise DataError(f"There are no rows in the data: {shown} ({len(files)} files, all empty).")
+        raise DataError(f"there are no rows in the data: {shown} ({len(files)} files, all empty)")
     return pieces
 
 
 def shortage(pieces: int, *, trainers: int) -> str | None:
-    """What to tell the user if there are fewer pieces than trainers: some would only wait."""
+    """A warning if there are fewer pieces than trainers, some of which would only wait; None otherwise."""
     if pieces >= trainers:
         return None
     idle = trainers - pieces
@@ -83,10 +84,10 @@ def shortage(pieces: int, *, trainers: int) -> str | None:
 
 
 def changed_data(then: int, now: int) -> str:
-    """What to tell the user if pieces cannot be gone on with, since there are other ones now."""
+    """The message of an error if a pass cannot be resumed because the data is in other pieces now."""
     return (
-        f"the data was cut into {then} pieces when the checkpoint was made and is now {now}: files have come, gone or "
-        "changed; restore them, or start over with --fresh"
+        f"the data was split into {then} pieces when the checkpoint was made and is now {now}: files have come, gone "
+        "or changed; restore them, or start over with --fresh"
     )
 
 
@@ -106,7 +107,7 @@ def piece_batches(
 
     A generator: closing it, or leaving the loop over it, stops the threads behind it. Batches must not be changed.
     """
-    reading = open_piece(
+    reader = open_piece(
         data,
         schema,
         piece,
@@ -118,9 +119,9 @@ def piece_batches(
         skip=skip,
     )
     try:
-        yield from reading
+        yield from reader
     finally:
-        reading.close()
+        reader.close()
 
 
 def open_piece(
@@ -134,49 +135,46 @@ def open_piece(
     batch_size: int,
     shuffle: bool,
     skip: int = 0,
-) -> PieceReading:
+) -> PieceReader:
     """The same as an object that can be started ahead of its first batch. Nothing is opened before that."""
     if batch_size < 1:
-        raise ValueError(f"Argument 'batch_size' must be at least 1 but got {batch_size}.")
+        raise ValueError(f"argument 'batch_size' must be at least 1 but got {batch_size}")
     if skip < 0:
-        raise ValueError(f"Argument 'skip' must be at least 0 but got {skip}.")
-    then = beginning(
+        raise ValueError(f"argument 'skip' must be at least 0 but got {skip}")
+    settings = first_position(
         epoch=epoch,
         seed=_seed(seed, piece.number),
         batch_size=batch_size,
         shuffle_rows=data.shuffle_rows if shuffle else 0,
     )
-    window, taken = divmod(skip, then.rows)
-    place = Place(file=piece.file, path=piece.path, skip=window * then.rows)
-    start = replace(then, window=window, taken=taken, place=place)
-    tally = Tally(limit=data.max_bad_rows, start=Counts(), warn=epoch == 0 and skip == 0)
-    reading = Reading(
-        _blocks(
-            data,
-            start=place,
-            paths=paths,
-            opened=way_of_opening(data, schema, meter=Meter(), span=(piece.begin, piece.end)),
-        ),
-        parse=Parsing(schema),
-        gather=partial(windows, start=start, then=then, tally=tally),
+    # All windows but the last are full, so the number of rows that were done says in which window to resume, and where.
+    window, taken = divmod(skip, settings.rows)
+    offset = LogOffset(file=piece.file, path=piece.path, skip=window * settings.rows)
+    start = replace(settings, window=window, taken=taken, place=offset)
+    counter = RowCounter(limit=data.max_bad_rows, start=RowCounts(), warn=epoch == 0 and skip == 0)
+    source = BlockSource(data, schema, span=(piece.begin, piece.end))
+    pipeline = BlockPipeline(
+        _blocks(source, data, start=offset, paths=paths),
+        parser=BlockParser(schema),
+        window_builder=WindowBuilder(start=start, settings=settings, counter=counter),
         batch_size=batch_size,
         threads=data.threads,
     )
-    return PieceReading(reading, schema=schema, tally=tally, skip=skip)
+    return PieceReader(pipeline, schema=schema, counter=counter, skip=skip)
 
 
-class PieceReading(Iterator[tuple[Batch, int]]):
+class PieceReader(Iterator[tuple[Batch, int]]):
     """Batches of a piece, each with the rows of it that are handed out by then. To be closed."""
 
-    def __init__(self, reading: Reading, *, schema: Schema, tally: Tally, skip: int) -> None:
-        self._reading, self._schema, self._tally, self._rows = reading, schema, tally, skip
+    def __init__(self, pipeline: BlockPipeline, *, schema: Schema, counter: RowCounter, skip: int) -> None:
+        self._pipeline, self._schema, self._counter, self._rows = pipeline, schema, counter, skip
 
     def start(self) -> None:
         """Begin to read, in the background, as far as there is room."""
-        self._reading.start()
+        self._pipeline.start()
 
     def __next__(self) -> tuple[Batch, int]:
-        batch, _ = next(self._reading)
+        batch, _ = next(self._pipeline)
         self._rows += len(batch)
         return batch, self._rows
 
@@ -184,18 +182,18 @@ class PieceReading(Iterator[tuple[Batch, int]]):
     def report(self) -> Report:
         """What was found in the piece so far, skipped rows included."""
         dense = [(dense.name, dense.size) for dense in self._schema.dense]
-        return self._tally.report(dense=dense, slots=self._schema.slot_names)
+        return self._counter.report(dense=dense, slots=self._schema.slot_names)
 
     def close(self) -> None:
         """Stop the threads and wait for them. Safe to call twice."""
-        self._reading.close()
+        self._pipeline.close()
 
 
 def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Iterator[Span]:
     if size == 0:
         return
-    if size is None or size <= piece_bytes or not (data.format in TEXT or data.format == "parquet"):
-        yield 0, None
+    if size is None or size <= piece_bytes or not (data.format in TEXT_FORMATS or data.format == "parquet"):
+        yield WHOLE_FILE
     elif data.format == "parquet":
         yield from _runs(row_groups(file), piece_bytes)
     elif _can_be_entered(file):
@@ -203,7 +201,7 @@ def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Ite
         places = [size * number // count for number in range(count)]
         yield from zip(places, [*places[1:], None], strict=True)
     else:
-        yield 0, None
+        yield WHOLE_FILE
 
 
 def _can_be_entered(file: File) -> bool:
@@ -223,14 +221,14 @@ def _runs(sizes: list[int], most: int) -> Iterator[Span]:
         yield begin, None
 
 
-def _blocks(data: Data, *, start: Place, paths: list[str], opened: Opened) -> Iterator[Block]:
-    """Runs in the background, from finding the file on: it may be far away."""
+def _blocks(source: BlockSource, data: Data, *, start: LogOffset, paths: list[str]) -> Iterator[LogBlock]:
+    """The piece's blocks. Runs in the background, listing the files included: the storage may be far away."""
     options = tuple(sorted(data.storage.items()))
     files = _listed(tuple(paths), options)
     if start.file >= len(files) or files[start.file].path != start.path:
         files = list(find(paths, options=data.storage))
-        same_file(files, start)
-    yield from opened(start.file, files[start.file], start)
+        check_same_file(files, start)
+    yield from source.file_blocks(files[start.file], start=start)
 
 
 @lru_cache(maxsize=4)

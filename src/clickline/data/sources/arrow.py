@@ -47,10 +47,10 @@ def _one_batch(table: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
     if isinstance(table, pa.RecordBatch):
         return table
     if not isinstance(table, pa.Table):
-        raise DataError(f"Expected a pyarrow RecordBatch or Table, got {type(table).__name__}.")
+        raise DataError(f"expected a pyarrow RecordBatch or Table, got {type(table).__name__}")
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
-        raise DataError(f"A table of {table.num_rows} rows is too large for one piece; hand it over in smaller ones.")
+        raise DataError(f"a table of {table.num_rows} rows is too large for one block; yield it in smaller ones")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
@@ -90,6 +90,6 @@ def _castable(name: str, array: pa.Array) -> pa.Array:
     if types.is_decimal(kind) or types.is_null(kind) or str(kind) in {"string_view", "binary_view"}:
         return array.cast(pa.large_binary() if str(kind) == "binary_view" else pa.large_string())
     raise DataError(
-        f"Column '{name}' has the type {kind}, which is neither text, number, boolean nor a list of these. "
-        f"Flatten it, or leave it out of the job."
+        f"column '{name}' has the type {kind}, which is neither text, number, boolean nor a list of these; "
+        "flatten it, or leave it out of the job"
     )

@@ -1,4 +1,4 @@
-"""Files of columns as blocks: Parquet, and whatever readers of the user's own make of a file."""
+"""Files of columns as blocks: Parquet, and the tables that a custom reader makes of a file."""
 
 from __future__ import annotations
 
@@ -11,22 +11,26 @@ import pyarrow.parquet as pq
 
 from clickline.config.data import Data
 from clickline.config.secret_references import resolve_within
-from clickline.data.position import Place
+from clickline.data.position import LogOffset
 from clickline.data.sources.compression import Stream, decompressed
 from clickline.data.sources.custom_reader import Reader
 from clickline.data.sources.custom_reader_tables import ROWS_PER_TABLE, reasons_of
 from clickline.data.sources.files import File
-from clickline.data.sources.text_blocks import Block, Span
+from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
 from clickline.errors import ClicklineError, DataError, JobError
 from clickline.plugins import load_class
 
 
-def parquet(
-    number: int, file: File, start: Place, *, wanted: Callable[[list[str]], list[str]], span: Span = (0, None)
-) -> Iterator[Block]:
-    """Blocks of a Parquet file; `wanted` picks from its columns. Row groups before the place are not read.
+def parquet_blocks(
+    file: File,
+    *,
+    start: LogOffset,
+    select_columns: Callable[[list[str]], list[str]],
+    span: Span = WHOLE_FILE,
+) -> Iterator[LogBlock]:
+    """The blocks of a Parquet file, or of a span of its row groups. Row groups before `start` are not read.
 
-    A span is row groups, those from one to before another.
+    `select_columns` is given the names of all columns and returns those to load.
     """
     with file.open() as raw:
         if raw.seek(0, io.SEEK_END) == 0:
@@ -34,18 +38,16 @@ def parquet(
         raw.seek(0)
         try:
             content = pq.ParquetFile(raw)
-            columns = wanted(content.schema_arrow.names)
+            columns = select_columns(content.schema_arrow.names)
             first = 0
             groups = content.num_row_groups
             if (span[1] or span[0]) > groups:
-                raise DataError(
-                    f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed."
-                )
+                raise DataError(f"'{file.path}' has only {groups} row groups, not {span[1] or span[0]}: it has changed")
             for group in range(groups if span[1] is None else span[1]):
                 rows = content.metadata.row_group(group).num_rows
                 if group >= span[0] and first + rows > start.offset:
                     batches = content.iter_batches(ROWS_PER_TABLE, row_groups=[group], columns=columns)
-                    yield from _from_place(number, file, start.offset, batches, first=first)
+                    yield from _from_offset(file, start, batches, first=first)
                 first += rows
         except pa.ArrowException as error:
             raise DataError(f"'{file.path}' cannot be read as Parquet: {error}") from error
@@ -63,14 +65,14 @@ def row_groups(file: File) -> list[int]:
         return [sum(group.column(c).total_compressed_size for c in range(group.num_columns)) for group in groups]
 
 
-def custom(number: int, file: File, start: Place, *, reader: Reader) -> Iterator[Block]:
-    """Blocks of a file that a reader of the user's own understands. To go on at a place, it reads all before again."""
+def custom_blocks(file: File, *, start: LogOffset, reader: Reader) -> Iterator[LogBlock]:
+    """The blocks of a file that a custom reader understands. To resume at an offset, it reads all before it again."""
     rows = 0
     with file.open() as raw:
         stream = io.BufferedReader(Stream(decompressed(raw, path=file.path)))
         try:
             for table in reader.tables(cast(BinaryIO, stream), file.path):
-                yield from _from_place(number, file, start.offset, iter([table]), first=rows)
+                yield from _from_offset(file, start, iter([table]), first=rows)
                 rows += table.num_rows
         except (ClicklineError, OSError):
             raise
@@ -92,16 +94,15 @@ def load_reader(data: Data) -> Reader:
         raise JobError(f"data.reader does not fit {data.format}: {error}") from error
 
 
-def _from_place(
-    number: int, file: File, offset: int, tables: Iterator[pa.RecordBatch], *, first: int
-) -> Iterator[Block]:
+def _from_offset(file: File, start: LogOffset, tables: Iterator[pa.RecordBatch], *, first: int) -> Iterator[LogBlock]:
+    """Blocks of the rows at and after `start`. `first` is the number of the tables' first row in the file."""
     for table in tables:
         rows = table.num_rows
-        skipped = max(offset - first, 0)
+        skipped = max(start.offset - first, 0)
         if skipped < rows:
             where = first + skipped
-            yield Block(
-                file=number,
+            yield LogBlock(
+                file=start.file,
                 path=file.path,
                 offset=where,
                 line=where,
@@ -112,9 +113,9 @@ def _from_place(
         first += rows
 
 
-def _complete(file: File, start: Place, rows: int) -> None:
+def _complete(file: File, start: LogOffset, rows: int) -> None:
     if rows < start.offset:
         raise DataError(
-            f"'{file.path}' has only {rows} rows, but reading should go on at {start.offset}: it has changed since. "
-            f"Restore it, or start without the checkpoint's position."
+            f"'{file.path}' has only {rows} rows, but reading should resume at {start.offset}: it has changed since; "
+            "restore it, or start without the checkpoint's position"
         )

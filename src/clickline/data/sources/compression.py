@@ -1,4 +1,4 @@
-"""Decompressing while reading. What a file is goes by its first bytes, since names of logs say all sorts of things.
+"""Decompression while reading. The format is recognised by the first bytes, since names of logs are unreliable.
 
 gzip and zstd files may consist of several members, as `cat a.gz b.gz` makes them. A file that ends in the middle of one
 is an error: silently short epochs are worse than none. Output comes in bounded pieces, however well the input shrank.
@@ -39,8 +39,8 @@ def decompressed(raw: BinaryIO, *, path: str, offset: int = 0, piece: int = _PIE
             yield data[max(offset - before, 0) :]
     if seen < offset:
         raise DataError(
-            f"'{path}' has only {seen} bytes, but reading should go on at {offset}: it has changed since. "
-            f"Restore it, or start without the checkpoint's position."
+            f"'{path}' has only {seen} bytes, but reading should resume at {offset}: it has changed since; "
+            "restore it, or start without the checkpoint's position"
         )
 
 
@@ -123,8 +123,8 @@ def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
                 read += len(data) - 1
             if not data.startswith(_GZIP):
                 raise DataError(
-                    f"'{path}' has something that is not gzip after a gzip member, near byte {read - len(data)}. "
-                    f"The file is damaged: copy or write it again."
+                    f"'{path}' has something that is not gzip after a gzip member, near byte {read - len(data)}; "
+                    "the file is damaged: copy or write it again"
                 )
             inside = True
         try:

@@ -1,6 +1,6 @@
 """Readers of one's own: a class that turns a file of any format into rows, named in `data.format`.
 
-    from clickline.data.readers import Reader
+    from clickline import Reader
 
     class Pipes(Reader):
         def rows(self, stream, path):
@@ -46,7 +46,7 @@ class Reader:
 
     def rows(self, stream: BinaryIO, path: str) -> Iterator[Mapping[str, object] | RowError]:
         """The rows of one file: column to value. A value is text, a number, None, or a list of those."""
-        raise NotImplementedError(f"{type(self).__name__} must implement rows() or tables().")
+        raise NotImplementedError(f"{type(self).__name__} must implement rows() or tables()")
 
     def tables(self, stream: BinaryIO, path: str) -> Iterator[pa.RecordBatch]:
         """The same, as Arrow record batches. `stream` is decompressed already."""

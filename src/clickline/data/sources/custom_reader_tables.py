@@ -74,7 +74,7 @@ def reasons_of(batch: Any, *, first: int) -> dict[int, str]:
 
 
 def _text(value: Any) -> Any:
-    """A value as text, or a list of texts. Raises TypeError for what is no value."""
+    """A value as text, or a list of texts. Raises TypeError for anything else."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list | tuple):

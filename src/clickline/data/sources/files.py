@@ -56,23 +56,23 @@ def _matches(path: str, options: Mapping[str, str]) -> list[File]:
         if system.exists(name):
             names = _leaves(system, name)
             if not names:
-                raise DataError(f"No files in the directory '{path}' (hidden ones do not count).")
+                raise DataError(f"no files in the directory '{path}' (hidden ones do not count)")
         elif re.search(r"\*" if _is_web(path) else r"[*?\[]", path):
             found = [match for match in sorted(system.glob(name)) if not _hidden(match, below=name)]
             # A directory that matches means all that is in it; the dict drops what `**` has found twice.
             names = list(dict.fromkeys(leaf for match in found for leaf in _leaves(system, match)))
             if not names:
                 _check_reachable(system, path, re.split(r"[*?\[]", name)[0].rpartition("/")[0])
-                raise DataError(f"No file matches '{path}': check the pattern and the directory it starts from.")
+                raise DataError(f"no file matches '{path}': check the pattern and the directory it starts from")
         else:
             _check_reachable(system, path, name)
-            raise DataError(f"No such file or directory: '{path}'.{'' if is_url(path) else _nearby(name)}")
+            raise DataError(f"no such file or directory: '{path}'{'' if is_url(path) else _nearby(name)}")
     shown = system.unstrip_protocol if is_url(path) else str
     return [File(path=shown(leaf), storage=storage, name=leaf) for leaf in names]
 
 
 def _check_reachable(system: Any, path: str, name: str) -> None:
-    """Raise what is wrong with a place elsewhere: fsspec says of one that cannot be asked that nothing is there."""
+    """Raise if a remote storage cannot be reached: fsspec reports a file there as missing."""
     if is_url(path) and not _is_web(path):
         with suppress(FileNotFoundError):
             system.info(name)
@@ -103,10 +103,10 @@ def _hidden(path: str, *, below: str) -> bool:
 
 
 def _nearby(path: str) -> str:
-    """What there is instead, at the first directory on the way that exists."""
+    """The names in the file's directory, for the message about a missing file."""
     parent = Path(path).parent
     if not parent.is_dir():
-        return f" Its directory '{parent}' does not exist either."
+        return f"; its directory '{parent}' does not exist either"
     there = sorted(item.name for item in parent.iterdir() if not item.name.startswith("."))
     shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
-    return f" '{parent}' has: {shown}." if there else f" '{parent}' is empty."
+    return f"; '{parent}' has: {shown}" if there else f"; '{parent}' is empty"

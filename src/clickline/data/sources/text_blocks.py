@@ -1,49 +1,27 @@
-"""Files as blocks: whole lines of text, or record batches, each with the parser that fits it.
+"""Text files as blocks of whole lines: open, decompress, split at line ends.
 
-One thread runs this and does nothing else: open, decompress, cut. Blocks exist for the sake of speed only. Which rows
-there are and in which order has nothing to do with where they were cut.
+One background thread runs this and does nothing else.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from clickline.config.data import Data
-from clickline.data.position import Place
+from clickline.data.position import LogOffset
 from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import File
+from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
 from clickline.errors import DataError
 
 _LONGEST_LINE = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A run of lines or rows of one file, yet to be parsed."""
-
-    file: int
-    path: str
-    offset: int
-    """Where it starts: decompressed bytes, or rows."""
-    line: int | None
-    """Lines before it, where the stream knows: at its beginning. Later blocks go on counting from there."""
-    columns: tuple[str, ...]
-    """CSV: the file's columns. Empty for formats that have none."""
-    data: object
-    """Bytes or a record batch."""
-    origin: int = 0
-    """The byte from which lines are counted, where the stream does not know how many there are before."""
-    reasons: Mapping[int, str] = field(default_factory=dict)
-    """Why rows are malformed, where their reader says so: number in the block, from 1, to reason."""
-
-
 class Meter:
-    """Raw bytes read so far, of how many: what is left of a pass can be told before its rows are counted."""
+    """Counts the raw bytes that were read: with the files' sizes, this estimates the share of a pass that is done."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -71,31 +49,16 @@ class _Watched:
         return place
 
 
-Opened = Callable[[int, File, Place], Iterator[Block]]
-"""Blocks of one file, from a place on."""
-
-
-def blocks(files: list[File], *, start: Place, opened: Opened) -> Iterator[Block]:
-    """All blocks of all files, from a place on."""
-    if start.path:
-        same_file(files, start)
-    for number in range(start.file, len(files)):
-        beginning = start if number == start.file else Place(file=number)
-        yield from opened(number, files[number], beginning)
-
-
-Span = tuple[int, int | None]
-"""A part of a file, from one place to before another: bytes of text, or row groups. None is the end of the file."""
-
-
-def text(number: int, file: File, start: Place, *, data: Data, meter: Meter, span: Span = (0, None)) -> Iterator[Block]:
-    """Blocks of a text file. A span, which may begin and end within lines, has the lines that start in it."""
+def text_blocks(
+    file: File, *, start: LogOffset, data: Data, meter: Meter, span: Span = WHOLE_FILE
+) -> Iterator[LogBlock]:
+    """The blocks of a text file. A span may begin and end within a line: it has the lines that start inside it."""
     columns: tuple[str, ...] = ()
     begin, end = span
     offset, line, origin = start.offset, start.line, 0
     inside = begin > offset
     if inside:
-        offset, line = begin - 1, 0  # whether a line starts at `begin` is told by the byte before
+        offset, line = begin - 1, 0  # a line starts at `begin` if the byte before it is a newline
     with file.open() as raw:
         pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
         if inside:
@@ -109,9 +72,9 @@ def text(number: int, file: File, start: Place, *, data: Data, meter: Meter, spa
         elif data.format == "csv":
             columns = header(file, data)
         known: int | None = line
-        for where, lines in cut(pieces, offset=offset, size=data.block_bytes, path=file.path):
-            yield Block(
-                file=number, path=file.path, offset=where, line=known, columns=columns, data=lines, origin=origin
+        for where, lines in split_at_lines(pieces, offset=offset, size=data.block_bytes, path=file.path):
+            yield LogBlock(
+                file=start.file, path=file.path, offset=where, line=known, columns=columns, data=lines, origin=origin
             )
             known = None
 
@@ -129,7 +92,7 @@ def _from_next_line(pieces: Iterator[bytes], *, offset: int, end: int | None) ->
 
 
 def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes]:
-    """All lines that start before `end`; the last one goes on past it, unless the byte before `end` is its newline."""
+    """All lines that start before `end`. The last one ends after it, unless the byte before `end` is its newline."""
     if offset >= end:
         return
     for piece in pieces:
@@ -141,10 +104,11 @@ def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes
         offset += len(piece)
 
 
-def cut(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
+def split_at_lines(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
     """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
     held: list[bytes] = []
-    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the place after it
+    # Pieces are held until they have `size` bytes and a newline; then all up to the last newline is one run of lines.
+    length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the byte after it
     for piece in pieces:
         newline = piece.rfind(b"\n")
         if newline >= 0:
@@ -188,13 +152,3 @@ def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[s
     if not data.header:
         return tuple(str(place) for place in range(len(names))), b"", chain([head], pieces)
     return tuple(name.strip() for name in names), head[:end], chain([head[end:]], pieces)
-
-
-def same_file(files: list[File], start: Place) -> None:
-    found = files[start.file].path if start.file < len(files) else "nothing"
-    # Only the name: the same data may be mounted somewhere else today.
-    if PurePosixPath(found).name != PurePosixPath(start.path).name:
-        raise DataError(
-            f"Reading should go on in '{start.path}', file number {start.file + 1}, but that is now '{found}': "
-            f"the list of files has changed. Restore it, or start without the checkpoint's position."
-        )

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from clickline.data.synthetic.criteo_log import CriteoLog, CriteoRows
+from clickline.data.synthetic.log_description import WrittenLog
 from clickline.data.synthetic.log_writer import Compression, write
 from clickline.data.synthetic.movielens_log import MovieLensLog
 from clickline.data.synthetic.random_streams import BLOCK
@@ -35,7 +35,7 @@ def write_criteo(
     compress: Compression = "none",
     force: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> WrittenLog:
     """A log in the raw Criteo format with about `ids` distinct values; see `writing` for the files it makes."""
     log = CriteoLog(rows=rows, seed=seed, ids=ids)
     return write(log, path, test_rows=test_rows, files=files, compress=compress, force=force, progress=progress)
@@ -51,7 +51,7 @@ def write_movielens(
     compress: Compression = "none",
     force: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> WrittenLog:
     """A CSV log in the shape of MovieLens, with a second label and histories."""
     log = MovieLensLog(rows=rows, seed=seed)
     return write(log, path, test_rows=test_rows, files=files, compress=compress, force=force, progress=progress)
@@ -67,7 +67,7 @@ def write_slots(
     compress: Compression = "none",
     force: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> WrittenLog:
     """A log of slot text, as PaddleRec reads it, with slots of several values and two dense features."""
     log = SlotLog(rows=rows, seed=seed)
     return write(log, path, test_rows=test_rows, files=files, compress=compress, force=force, progress=progress)

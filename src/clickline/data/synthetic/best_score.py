@@ -6,8 +6,6 @@ table of 2^20 counts holds all that AUC and log loss need. So the score is exact
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +49,7 @@ class Score:
         clicks, shows, probability = self.clicks[used], self.shows[used], probability[used]
         return float(-(clicks * np.log(probability) + (shows - clicks) * np.log1p(-probability)).sum() / shows.sum())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows, clicks = int(self.shows.sum()), int(self.clicks.sum())
         if not rows:
             return {"rows": 0, "clicks": 0, "ctr": None, "best_auc": None, "best_logloss": None}

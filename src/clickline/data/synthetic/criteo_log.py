@@ -8,7 +8,6 @@ order, and comes out the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from clickline.data.synthetic import log_text
 from clickline.data.synthetic.best_score import PARTS, as_probability, in_parts
 from clickline.data.synthetic.criteo_shape import ABSENCES, CATEGORIES, CROSSING, INTEGERS, category_laws
+from clickline.data.synthetic.log_description import JobPart, LogDescription
 from clickline.data.synthetic.random_streams import BLOCK, stream
 from clickline.data.synthetic.true_model import Effects, Strength
 from clickline.data.synthetic.zipf import DRIFT
@@ -136,13 +136,13 @@ class CriteoLog:
             cells += [tab, log_text.hexadecimal(self.names(slot, values), values >= 0)]
         return log_text.lines(cells)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> LogDescription:
         """What else there is to know, for the truth file."""
         vocabulary = {f"C{slot + 1}": law.values for slot, law in enumerate(self.laws)}
         return {"options": {"ids": self.ids}, "vocabulary": vocabulary}
 
-    def job(self) -> dict[str, Any]:
-        """The part of a job that says how to read and learn this; the format has its own features."""
+    def job(self) -> JobPart:
+        """The sections of a job that read this log and learn from it; the format has its own features."""
         return {"data": {"format": "criteo"}, "model": {"name": "wide_deep"}}
 
 

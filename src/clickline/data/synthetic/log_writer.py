@@ -25,6 +25,7 @@ import yaml
 from numpy.typing import NDArray
 
 from clickline.data.synthetic.best_score import Score
+from clickline.data.synthetic.log_description import JobPart, LogDescription, WrittenLog
 from clickline.errors import DataError
 
 Compression = Literal["none", "gzip", "zstd"]
@@ -49,11 +50,11 @@ class Log(Protocol):
     def text(self, rows: Any) -> tuple[bytes, NDArray[np.int64]]:
         """The lines of a block, and where each ends."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> LogDescription:
         """`options` that the log was made with, and the size of each `vocabulary`."""
 
-    def job(self) -> dict[str, Any]:
-        """The part of a job that says how to read and learn this."""
+    def job(self) -> JobPart:
+        """The sections of a job that read this log and learn from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,10 @@ def write(
     compress: Compression = "none",
     force: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> WrittenLog:
     """Write all of `log`; gives back what PATH.json holds.
 
-    `path` may have the log's suffix or none. `force` overwrites. `progress` is told how many rows are written.
+    `path` may have the log's suffix or none. `force` overwrites. `progress` is called with the number of rows written.
     """
     _check(log, test_rows=test_rows, files=files, compress=compress)
     stem = path.with_suffix("") if path.suffix == log.suffix else path
@@ -102,18 +103,18 @@ def write(
         _write_rows(log, [*parts, *tests], compress=compress, progress=progress)
         job.unfinished.write_text(_job_text(log, stem=stem, job=job.path, names=names), encoding="utf-8")
         described = log.describe()
-        facts = {
+        description: WrittenLog = {
             "log": log.name,
             "seed": log.seed,
             "rows": log.rows,
             "options": described["options"] | {"test_rows": test_rows, "files": files, "compress": compress},
             "vocabulary": described["vocabulary"],
-            "files": names | {"job": str(job.path)},
+            "files": {**names, "job": str(job.path)},
             "train": train.to_dict(),
             "test": test.to_dict() if test_rows else None,
         }
-        truth.unfinished.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        truth.path.unlink(missing_ok=True)  # its presence says that the rest is there and belongs to it
+        truth.unfinished.write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
+        truth.path.unlink(missing_ok=True)  # where it exists, the other files are complete and belong to it
         for part in everything:
             part.unfinished.replace(part.path)
     except OSError as error:
@@ -121,26 +122,26 @@ def write(
     finally:
         for part in everything:
             part.unfinished.unlink(missing_ok=True)
-    return facts
+    return description
 
 
 def _check(log: Log, *, test_rows: int, files: int, compress: str) -> None:
     if log.rows < 1:
-        raise DataError(f"rows is {log.rows}, but a log has at least 1.")
+        raise DataError(f"rows is {log.rows}, but a log has at least 1")
     if not 0 <= test_rows < log.rows:
         raise DataError(
             f"test_rows is {test_rows} of {log.rows} rows in all; it must lie between 0 and {log.rows - 1}, "
-            f"so that some are left to train on."
+            "so that some are left to train on"
         )
     most = min(MOST_FILES, log.rows - test_rows)
     if not 1 <= files <= most:
-        raise DataError(f"files is {files}, but {log.rows - test_rows} rows to train on fit into 1 to {most} files.")
+        raise DataError(f"files is {files}, but {log.rows - test_rows} rows to train on fit into 1 to {most} files")
     if compress not in get_args(Compression):
-        raise DataError(f"compress is '{compress}', but must be one of {', '.join(get_args(Compression))}.")
+        raise DataError(f"compress is {compress!r}, but must be one of {', '.join(get_args(Compression))}")
 
 
 def _unwritable(error: OSError, stem: Path) -> DataError:
-    return DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}.")
+    return DataError(f"'{error.filename or stem}' cannot be written: {error.strerror or error}")
 
 
 def _beside(stem: Path, ending: str) -> Path:
@@ -160,7 +161,7 @@ def _shares(rows: int, files: int) -> Iterator[tuple[str, int]]:
 def _refuse_to_overwrite(paths: Sequence[Path]) -> None:
     there = [str(path) for path in paths if path.exists()]
     if there:
-        raise DataError(f"There already is {', '.join(there)}: use another path, or force (--force) to overwrite.")
+        raise DataError(f"there already is {', '.join(there)}: use another path, or force (--force) to overwrite")
 
 
 def _write_rows(

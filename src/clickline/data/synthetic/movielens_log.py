@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clickline.data.synthetic.best_score import PARTS, in_parts
+from clickline.data.synthetic.log_description import JobPart, LogDescription
 from clickline.data.synthetic.random_streams import BLOCK, stream
 from clickline.data.synthetic.zipf import Zipf
 
@@ -152,13 +152,13 @@ class MovieLensLog:
         ]
         return "".join(lines).encode(), np.cumsum([len(line) for line in lines], dtype=np.int64)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> LogDescription:
         """What else there is to know, for the truth file."""
         vocabulary = {"user": self.users, "movie": MOVIES, "genres": len(GENRES), "occupation": OCCUPATIONS}
         return {"options": {}, "vocabulary": vocabulary}
 
-    def job(self) -> dict[str, Any]:
-        """The part of a job that says how to read and learn this: a history is what DIN is made for."""
+    def job(self) -> JobPart:
+        """The sections of a job that read this log and learn from it: a history is what DIN is made for."""
         slots = [
             *("user", "gender", "age", "occupation", "movie"),
             {"name": "genres", "separator": "|", "pooling": "mean"},

@@ -13,5 +13,5 @@ BLOCK = 8192
 def stream(*, seed: int, purpose: int, number: int = 0) -> np.random.Generator:
     """The stream for one purpose (the true model, a sample, rows) and one block."""
     if seed < 0:
-        raise DataError(f"seed is {seed}, but must be 0 or more.")
+        raise DataError(f"seed is {seed}, but must be 0 or more")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, purpose, number])))

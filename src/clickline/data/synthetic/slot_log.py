@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from clickline.data.synthetic import log_text
 from clickline.data.synthetic.best_score import PARTS, in_parts
+from clickline.data.synthetic.log_description import JobPart, LogDescription
 from clickline.data.synthetic.random_streams import BLOCK, stream
 from clickline.data.synthetic.zipf import Zipf
 
@@ -116,12 +117,12 @@ class SlotLog:
                 cells += [log_text.decimal(values + 1, present, width=6)]
         return log_text.lines(cells)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> LogDescription:
         """What else there is to know, for the truth file."""
         return {"options": {}, "vocabulary": {name: shape.values for name, shape in SLOTS.items()}}
 
-    def job(self) -> dict[str, Any]:
-        """The part of a job that says how to read and learn this."""
+    def job(self) -> JobPart:
+        """The sections of a job that read this log and learn from it."""
         dense = [{"name": "price"}, {"name": "rank", "normalise": "standard"}]
         return {
             "data": {"format": "slots"},

@@ -68,12 +68,12 @@ def _compared(fields: Fields, histories: Mapping[str, str] | None) -> dict[str, 
         if history not in fields.sequences:
             known = fields.sequences
             raise ModelError(
-                f"model.params.histories: {history!r} is no slot with pooling: sequence;{did_you_mean(history, known)}"
-                f" Those are: {', '.join(known)}"
+                f"model.params.histories: {history!r} is not a slot with pooling: sequence;"
+                f"{did_you_mean(history, known)} those are: {', '.join(known)}"
             )
         if slot not in fields.pooled:
             raise ModelError(
-                f"din: the history {history!r} is compared with {slot!r}, which is no slot of the candidate;"
+                f"din: the history {history!r} is compared with {slot!r}, which is not a slot of the candidate;"
                 f" give the slot keys_of, or model.params.histories: {{{history}: one of {', '.join(fields.pooled)}}}"
             )
     return compared

@@ -17,7 +17,7 @@ from clickline.data.embeddings import Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
 from clickline.models.interactions import BilinearFusion
-from clickline.models.layers import MLP, Block, Share, Size, Widths, linear
+from clickline.models.layers import MLP, Share, Size, TensorModule, Widths, linear
 
 
 class FinalMLP(Model):
@@ -51,7 +51,7 @@ class FinalMLP(Model):
         return self.fusion(self.first(x * self.first_gate(v)), self.second(x * self.second_gate(v)))
 
 
-class Gate(Block):
+class Gate(TensorModule):
     """A factor between 0 and 2 for every number of the input; near 1 at first. Gives [B, width], or [1, width]."""
 
     def __init__(self, slots: Sequence[str], seen: Sequence[str], dim: int, hidden: Widths, width: int) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clickline.config import Job
-from clickline.data.leasing import pieces
-from clickline.data.leasing.leases import LeaseBook
-from clickline.data.schema import Schema
+from clickline.data.leasing.leases import LeaseTable
 from clickline.progress import Watcher
-from clickline.ps.coordinator.handlers import Desk
-from clickline.ps.coordinator.metric_windows import Scores
-from clickline.ps.coordinator.supervision import Waiting
+from clickline.ps.coordinator.state.leased_work import cut_pieces
+from clickline.ps.coordinator.state.run_state import RunState
+from clickline.ps.coordinator.supervision import Supervision
+from clickline.ps.protocol.work_messages import Action
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, measured_on, record
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
@@ -21,77 +19,64 @@ from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.monitoring.journal import Journal
 
 
-class Examining(Waiting):
+class ModelEvaluation:
     """Validation after an epoch, and the test at the end."""
 
-    def __init__(self, *, job: Job, desk: Desk, watcher: Watcher, schema: Schema, directory: Path) -> None:
-        super().__init__(job=job, desk=desk, watcher=watcher)
-        self.schema, self.directory = schema, directory
-        self.metrics = MetricSet.of(job.metrics)
-        self._journal: Journal | None = None
+    def __init__(self, *, state: RunState, supervision: Supervision, watcher: Watcher, journal: Journal) -> None:
+        self._state, self._supervision, self._watcher, self._journal = state, supervision, watcher, journal
+        self._metrics = MetricSet.of(state.job.metrics)
 
-    def _validate(self) -> bool:
-        """Evaluate; return whether this is the best so far."""
-        standing = self.standing
-        measured = self._evaluate("valid", self.job.data.valid)
-        standing.valid, standing.valid_files, standing.valid_step = measured.figures, measured.files, standing.step
-        self._note("valid", standing.epoch, standing.valid, step=standing.step)
-        standing.validation_due = False
-        settings = self.job.train
+    def validate(self) -> bool:
+        """Evaluate on the validation data; return whether this is the best so far."""
+        run, settings = self._state.record, self._state.job.train
+        measured = self._evaluate(Action.VALIDATE, self._state.job.data.valid)
+        run.valid, run.valid_files, run.valid_step = measured.figures, measured.files, run.step
+        self._journal.line(kind="valid", step=run.step, epoch=run.epoch, figures=run.valid)
+        run.validation_due = False
         metric = settings.early_stopping.metric
-        best = standing.best_score if standing.best_metric == metric else None
-        if better(settings, standing.valid, best=best):
-            standing.best_score, standing.best_metric = score(settings, standing.valid), metric
-            standing.best_step, standing.stale_epochs = standing.step, 0
+        best = run.best_score if run.best_metric == metric else None
+        if better(settings, run.valid, best=best):
+            run.best_score, run.best_metric = score(settings, run.valid), metric
+            run.best_step, run.stale_epochs = run.step, 0
             return True
-        standing.stale_epochs += 1
+        run.stale_epochs += 1
         return False
 
-    def _test(self) -> None:
+    def test(self) -> None:
         """Figures on the test data, of the best checkpoint if validation chose one; kept beside it."""
-        standing, chosen = self.standing, self.chosen()
-        if chosen.step != standing.step:
-            self._load(chosen.path)
-            self.watcher.say(f"testing the best checkpoint, {chosen.path.name}")
-        measured = self._evaluate("test", self.job.data.test)
-        standing.test = measured.figures
-        epoch = standing.epoch + (standing.book is not None)
-        self._note("test", epoch, standing.test, step=chosen.step)
-        record(chosen, "test", measured, check=self.desk.file.check_holder)
+        run, chosen = self._state.record, chosen_checkpoint(self._state)
+        if chosen.step != run.step:
+            self._supervision.load(chosen.path)
+            self._watcher.say(f"testing the best checkpoint, {chosen.path.name}")
+        measured = self._evaluate(Action.TEST, self._state.job.data.test)
+        run.test = measured.figures
+        epoch = run.epoch + (run.book is not None)
+        self._journal.line(kind="test", step=chosen.step, epoch=epoch, figures=run.test)
+        record(chosen, "test", measured, check=self._state.record_file.check_holder)
 
-    def chosen(self) -> Checkpoint:
-        """The checkpoint that this run came to: the best one by validation, or the last."""
-        best, last = self.standing.best_step, self.standing.checkpoint
-        if best is None and last is not None:  # steps may have been reported since
-            return checkpoint_files.read(Path(last))
-        step = self.standing.step if best is None else best
-        return checkpoint_files.read(self.directory / "checkpoints" / f"step-{step:010d}")
-
-    def _evaluate(self, which: str, paths: list[str]) -> CheckpointFigures:
-        desk = self.desk
-        files = measured_on(self.job.data, paths)
-        found = pieces.cut(self.job.data, paths, **self._cutting())
-        self.watcher.begin(f"evaluating {which}")
-        desk.scores = Scores()
-        desk.enter("evaluating")
-        attempts, first = self.job.cluster.piece_attempts, self.standing.next_lease
-        desk.take_book(LeaseBook(len(found), attempts=attempts, first=first), training=False)
-        desk.offer(which, found)
-        self._wait(lambda: desk.book.complete)
-        desk.offer(None, [])
-        desk.close_book()
-        self.watcher.end()
-        figures = desk.scores.figures(self.schema.labels, self.metrics)
-        self.watcher.say(f"{which}: " + figures_line(figures))
+    def _evaluate(self, action: Action, paths: list[str]) -> CheckpointFigures:
+        state, job = self._state, self._state.job
+        files = measured_on(job.data, paths)
+        pieces = cut_pieces(job, state.record, paths)
+        self._watcher.begin(f"evaluating {action.value}")
+        state.windows.begin_evaluation()
+        state.enter("evaluating")
+        table = LeaseTable(len(pieces), attempts=job.cluster.piece_attempts, first=state.record.next_lease)
+        state.use_leases(table, training=False)
+        state.offer(action, pieces)
+        self._supervision.wait(lambda: state.leases.table.complete)
+        state.offer(None)
+        state.finish_leases()
+        self._watcher.end()
+        figures = state.windows.scores.figures(state.schema.labels, self._metrics)
+        self._watcher.say(f"{action.value}: " + figures_line(figures))
         return CheckpointFigures(figures, files)
 
-    def _note(self, kind: str, epoch: int, figures: dict[str, float], *, step: int) -> None:
-        if self._journal is not None:
-            self._journal.line(kind=kind, step=step, epoch=epoch, figures=figures)
 
-    def _cutting(self) -> dict[str, int]:
-        standing, cluster = self.standing, self.job.cluster
-        standing.cut_for = standing.cut_for or cluster.trainers
-        if standing.cut_bytes is None:
-            standing.cut_bytes = cluster.piece_bytes
-        return {"piece_bytes": standing.cut_bytes, "trainers": standing.cut_for}
+def chosen_checkpoint(state: RunState) -> Checkpoint:
+    """The checkpoint that a run came to: the best one by validation, or the last."""
+    best, last = state.record.best_step, state.record.checkpoint
+    if best is None and last is not None:  # steps may have been reported since
+        return checkpoint_files.read(Path(last))
+    step = state.record.step if best is None else best
+    return checkpoint_files.read(state.directory / "checkpoints" / f"step-{step:010d}")

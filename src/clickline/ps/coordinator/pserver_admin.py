@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 import torch
 
@@ -15,33 +17,32 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, PeerError, ReplacedError
-from clickline.ps.coordinator.record import StandingFile
-from clickline.ps.messages import pack, unpack
+from clickline.ps.coordinator.state.failures import LeaseRows
+from clickline.ps.coordinator.state.record import RecordFile
+from clickline.ps.protocol import pserver_messages as messages
+from clickline.ps.protocol.framing import Arrays, pack, unpack
+from clickline.ps.protocol.member_messages import JsonObject
+from clickline.ps.protocol.refusals import ErrorCode
+from clickline.ps.staging import part_directory
 from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_digests import FileDigest
 from clickline.train.flat_parameters import Flat
 from clickline.train.model_factory import build
 
+R = TypeVar("R", bound=messages.ServerReply)
 _LONG = 3600.0
 """Seconds that a server may take to save or load."""
 _PROBE = 2.0
+"""Seconds for a server to answer whether this coordinator is still the newest."""
 _PROBED = 4
-"""Seconds for a server, and servers, to be asked whether this coordinator is still the one."""
+"""Servers that are asked so."""
 
 
-def part_of(aside: Path, who: str) -> str:
-    """The directory in which one server's files of a checkpoint are written, beside that of the checkpoint.
-
-    Each process has its own: a server that was stopped while it wrote, and replaced, must not write on in a file that
-    the one in its place has written.
-    """
-    return f".writing-{who}-{aside.name.removeprefix('.writing-')}"
-
-
-class Orders:
-    """A way to every server. Calls wait for a server that is being restarted, as long as the job's patience lasts."""
+class PserverAdmin:
+    """A lane to every server. Calls wait for a server that is being restarted, as long as `cluster.retry_for` lasts."""
 
     def __init__(
-        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, file: StandingFile
+        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, file: RecordFile
     ) -> None:
         self._job = job
         self._addresses = list(addresses)
@@ -65,20 +66,25 @@ class Orders:
         self._addresses[server] = address
         self._lane.set_address(server, address, reconnect=True)
 
-    def all(self, op: str, facts: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    def order(self, request: messages.ServerRequest, reply: type[R]) -> list[tuple[R, Arrays]]:
         """Order all servers something, and wait for all of them."""
-        return [said for said, _ in self._order(op, facts or {})]
+        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice. With the
+        # writer's epoch, since one of a coordinator that was replaced must not be carried out at all.
+        self._file.check_holder()
+        order = msgspec.structs.replace(request, order=secrets.token_hex(8), writer_epoch=self._file.epoch)
+        bodies = [pack(order) for _ in range(self.servers)]
+        return self._checked(self._lane.call(request.operation, bodies, deadline=_LONG), reply)
 
-    def progress(self, *, replaced: list[int] | None = None) -> dict[int, tuple[int, int]]:
+    def progress(self, *, replaced: Sequence[int] = ()) -> LeaseRows:
         """Rows of each lease: those that have arrived everywhere, and those of which something has anywhere.
 
-        Of the clients that were `replaced` nothing arrives after this.
+        Nothing of the clients that were `replaced` arrives after this.
         """
-        facts = {"replaced_clients": replaced or [], "writer_epoch": self._file.epoch}
-        bodies = [pack(facts) for _ in range(self.servers)]
-        replies = [said for said, _ in self._checked(self._lane.call("progress", bodies))]
-        done = [dict(said["done"]) for said in replies]
-        begun = [dict(said["begun"]) for said in replies]
+        request = messages.ProgressRequest(replaced_clients=list(replaced), writer_epoch=self._file.epoch)
+        bodies = [pack(request) for _ in range(self.servers)]
+        replies = self._checked(self._lane.call(request.operation, bodies), messages.ProgressReply)
+        done = [dict(reply.done) for reply, _ in replies]
+        begun = [dict(reply.begun) for reply, _ in replies]
         leases = {lease for part in (*done, *begun) for lease in part}
         return {
             lease: (min(part.get(lease, 0) for part in done), max(part.get(lease, 0) for part in (*done, *begun)))
@@ -86,7 +92,7 @@ class Orders:
         }
 
     def check_obeyed(self) -> None:
-        """Raise ReplacedError if a server knows of a newer coordinator. Servers that are not there say nothing."""
+        """Raise ReplacedError if a server knows of a newer coordinator. Servers that do not answer prove nothing."""
         # On a lane of its own, since the other one may be waiting for a server.
         lane = _native.Lane(
             self._addresses,
@@ -98,67 +104,62 @@ class Orders:
             deadline=_PROBE,
             retry_for=_PROBE,
         )
-        body = pack({"writer_epoch": self._file.epoch})
+        request = messages.StatsRequest(writer_epoch=self._file.epoch)
         try:
             for server in range(min(self.servers, _PROBED)):
                 with suppress(PeerError):
-                    self._checked(lane.call("stats", [body], only=server))
+                    self._checked(lane.call(request.operation, [pack(request)], only=server), messages.StatsReply)
         finally:
             lane.close()
 
     def cancel(self) -> None:
-        """Whatever is being asked is not wanted any more."""
+        """Have calls that are under way raise PeerError."""
         self._lane.cancel()
 
-    def _order(self, op: str, facts: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        # Numbered, since an order that is sent again must not be carried out again: counts would decay twice. With the
-        # writer's epoch, since one of a coordinator that was replaced must not be carried out at all.
-        self._file.check_holder()
-        numbered = {**facts, "order": secrets.token_hex(8), "writer_epoch": self._file.epoch}
-        bodies = [pack(numbered) for _ in range(self.servers)]
-        return self._checked(self._lane.call(op, bodies, deadline=_LONG))
-
-    def _checked(self, replies: list[bytes]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        found = [unpack(reply) for reply in replies]
-        newest = max((said.get("overtaken", 0) for said, _ in found), default=0)
+    def _checked(self, bodies: list[bytes], reply: type[R]) -> list[tuple[R, Arrays]]:
+        """The replies. Raises ReplacedError or CheckpointError if a server refuses for such a reason."""
+        replies = [unpack(body, reply) for body in bodies]
+        refusals = [(r.refusal, r.writer_epoch) for r, _ in replies if r.refusal is not None]
+        newest = max((e for r, e in refusals if r.code == ErrorCode.COORDINATOR_REPLACED), default=0)
         if newest > self._file.epoch:
             raise ReplacedError(
                 f"this coordinator, number {self._file.epoch} of the run, was replaced by number {newest}: the "
                 "servers take no more orders from it"
             )
-        return found
+        failed = [refusal.message for refusal, _ in refusals if refusal.code == ErrorCode.CHECKPOINT_FAILED]
+        if failed:
+            raise CheckpointError("; ".join(failed))
+        return replies
 
-    def save(self, directory: Path, *, facts: dict[str, Any], buffers: dict[str, Any]) -> checkpoint_files.Checkpoint:
+    def save(self, directory: Path, *, manifest: JsonObject, buffers: Arrays) -> checkpoint_files.Checkpoint:
         """Have every server write its part, and make one checkpoint of them. Trainers have paused."""
-        aside = checkpoint_files.begin(directory, step=facts["step"])
+        staging = checkpoint_files.begin(directory, step=manifest["step"])
         try:
-            replies = self._order("save", {"aside": str(aside)})
-            files: dict[str, Any] = {}
-            for said, _ in replies:
-                if "unwritable" in said:
-                    raise CheckpointError(said["unwritable"])
-                files |= said["files"]
-                for name in said["files"]:
-                    (aside.parent / said["directory"] / name).rename(aside / name)
-            sequences = {str(part): said["sequences"] for part, (said, _) in enumerate(replies)}
+            replies = self.order(messages.SaveRequest(staging=str(staging)), messages.SaveReply)
+            files: dict[str, FileDigest] = {}
+            for reply, _ in replies:
+                files |= reply.files
+                for name in reply.files:
+                    (staging.parent / reply.directory / name).rename(staging / name)
+            sequences = {str(part): reply.sequences for part, (reply, _) in enumerate(replies)}
             tensors = self._dense([arrays for _, arrays in replies], buffers)
-            tensors["steps"] = torch.tensor(max(said["steps"] for said, _ in replies))
-            tensors["tick"] = torch.tensor(facts.get("tick", 0))
+            tensors["steps"] = torch.tensor(max(reply.steps for reply, _ in replies))
+            tensors["tick"] = torch.tensor(manifest.get("tick", 0))
             return checkpoint_files.finish(
-                aside,
-                facts={**facts, "sequences": sequences},
+                staging,
+                facts={**manifest, "sequences": sequences},
                 tensors=tensors,
                 tables=files,
                 check=self._file.check_holder,
             )
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
             raise
         finally:
-            for left in aside.parent.glob(part_of(aside, "*")):
+            for left in staging.parent.glob(part_directory(staging, "*")):
                 shutil.rmtree(left, ignore_errors=True)
 
-    def _dense(self, parts: list[dict[str, Any]], buffers: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def _dense(self, parts: list[Arrays], buffers: Arrays) -> dict[str, torch.Tensor]:
         """The servers' blocks side by side, by the names of the parameters."""
         model = build(self._job, self._schema)
         flat = Flat(model)

@@ -1,4 +1,4 @@
-"""A run's status, as the coordinator writes it each second. docs/reference/status.md is about its shape."""
+"""A run's status as the coordinator writes it each second. docs/reference/status.md describes its shape."""
 
 from __future__ import annotations
 
@@ -6,50 +6,63 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from clickline.ps.coordinator.failures import Deaths
+from clickline.errors import ReplacedError
+from clickline.files.atomic import replace_json
+from clickline.ps.coordinator.state.members import MemberState
+from clickline.ps.coordinator.state.run_state import RunState
+
+STATUS = "status.json"
+_WRITE_EVERY = 1.0
+Status = dict[str, Any]
+"""As JSON: it is read by programs of any language."""
 
 
-def status_of(affairs: Deaths) -> dict[str, Any]:
-    """Everything that can be said; the caller holds the lock."""
-    standing, book = affairs.standing, affairs.book
-    rate, loss = affairs.intervals.rate, affairs.intervals.loss
+def run_status(state: RunState, *, address: str, metrics_address: str) -> Status:
+    """The status of a run; the caller has the lock. The addresses are the coordinator's own."""
+    record, table = state.record, state.leases.table
+    stop_reason = state.lifecycle.stop_reason
+    lost_pushes, retries = state.losses()
     return {
         "time": time.time(),
-        "job": affairs.job.name,
-        "strategy": affairs.job.way,
-        "phase": standing.phase,
-        "why": affairs.stopping if standing.phase in ("failed", "interrupted") else None,
-        "epoch": standing.epoch + (standing.book is not None),
-        "epochs": affairs.job.train.epochs,
-        "step": standing.step,
-        "rows": standing.rows,
-        "rows_per_second": round(rate, 1),
-        "loss": loss,
-        "auc": standing.valid.get("auc"),
-        "test": standing.test,
-        "generation": standing.generation,
-        "members": [_coordinator(affairs), *affairs.roster.to_list()],
+        "job": state.job.name,
+        "strategy": state.job.resolved_strategy,
+        "phase": record.phase,
+        "why": stop_reason if record.phase in ("failed", "interrupted") else None,
+        "epoch": record.epoch + (record.book is not None),
+        "epochs": state.job.train.epochs,
+        "step": record.step,
+        "rows": record.rows,
+        "rows_per_second": round(state.windows.window.rate, 1),
+        "loss": state.windows.window.loss,
+        "auc": record.valid.get("auc"),
+        "test": record.test,
+        "generation": record.generation,
+        "members": [
+            _coordinator(address, metrics_address, done=stop_reason is not None),
+            *state.members.to_status(),
+        ],
         "pieces": {
-            "done": book.done,
-            "active": len(book.active),
-            "left": book.remaining,
-            "set_aside": standing.set_aside + affairs.set_aside(),
+            "done": table.done,
+            "active": len(table.active),
+            "left": table.remaining,
+            "set_aside": record.set_aside + state.leases.set_aside(),
         },
-        "repeated_rows": standing.repeated_rows + book.repeated_rows,
-        "lost_pushes": affairs.lost_pushes(),
-        "retries": affairs.retries(),
-        "restarts": affairs.roster.restarts,
-        "checkpoint": None if standing.checkpoint is None else _checkpoint(affairs, Path(standing.checkpoint)),
-        "faults": standing.faults[-20:],
+        "repeated_rows": record.repeated_rows + table.repeated_rows,
+        "lost_pushes": lost_pushes,
+        "retries": retries,
+        "restarts": state.members.restarts,
+        "checkpoint": None if record.checkpoint is None else _checkpoint(state, Path(record.checkpoint)),
+        "faults": record.faults[-20:],
     }
 
 
-def _checkpoint(affairs: Deaths, path: Path) -> dict[str, Any]:
-    standing = affairs.standing
+def _checkpoint(state: RunState, path: Path) -> dict[str, object]:
+    record = state.record
     step = path.name.rpartition("-")[2]
     try:
         written = path.stat().st_mtime
@@ -59,22 +72,44 @@ def _checkpoint(affairs: Deaths, path: Path) -> dict[str, Any]:
         "step": int(step) if step.isdigit() else None,
         "path": str(path),
         "time": written,
-        "seconds": round(standing.cut_seconds, 3),
-        "pause_seconds": round(standing.pause_seconds, 3),
-        "cuts": standing.cuts,
+        "seconds": round(record.cut_seconds, 3),
+        "pause_seconds": round(record.pause_seconds, 3),
+        "cuts": record.cuts,
     }
 
 
-def _coordinator(affairs: Deaths) -> dict[str, Any]:
-    facts = {
+def _coordinator(address: str, metrics_address: str, *, done: bool) -> dict[str, object]:
+    """The coordinator's own entry among the members."""
+    entry: dict[str, object] = {
         "role": "coordinator",
         "rank": 0,
         "name": "coordinator.0",
-        "state": "done" if affairs.stopping is not None else "well",
+        "state": (MemberState.DONE if done else MemberState.WELL).value,
         "silent": 0.0,
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "address": affairs.address,
+        "address": address,
         "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
-    return {**facts, "metrics": affairs.metrics} if affairs.metrics else facts
+    return {**entry, "metrics": metrics_address} if metrics_address else entry
+
+
+class StatusFile:
+    """Writes status.json, at most once a second unless told otherwise."""
+
+    def __init__(self, state: RunState, *, status: Callable[[], Status]) -> None:
+        self._state, self._status = state, status
+        self._written = 0.0
+
+    def write_if_due(self) -> None:
+        if time.monotonic() - self._written > _WRITE_EVERY:
+            self.write()
+
+    def write(self) -> None:
+        if self._state.lifecycle.superseded is not None:
+            return
+        self._written = time.monotonic()
+        status = self._status()
+        with suppress(OSError, ReplacedError):  # a full disk must not end a run for the sake of its status
+            self._state.record_file.check_holder()
+            replace_json(self._state.directory / STATUS, status, synced=False)

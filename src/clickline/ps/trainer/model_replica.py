@@ -1,4 +1,4 @@
-"""A trainer's copy of the network: forward and backward over one flat vector of parameters, rows from anywhere."""
+"""A trainer's copy of the model: forward and backward over one flat vector of parameters, rows from anywhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from clickline.train.flat_parameters import Flat, block_of
 from clickline.train.forward import logits_of
 from clickline.train.learner import Learned, check_finite, loss_of
 from clickline.train.model_factory import build
-from clickline.train.sparse import Pulled, Source, SparseSide
+from clickline.train.sparse import Pulled, RowReader, SparseSide
 
 Floats = NDArray[np.float32]
 
 
-class Remote:
-    """A table that lives on the servers: pulls go there. Pushes need more than a table is told, so ways send them."""
+class RemoteTable:
+    """A table on the servers, for pulls. Pushes need more than a table knows, so strategies send them."""
 
     def __init__(self, lane: _native.Lane, number: int, *, wire: str) -> None:
         self._lane, self.number, self._wire = lane, number, wire
@@ -44,10 +44,10 @@ class Remote:
         self.versions = self._lane.pull(self.number, keys, out, training=training, slots=slots, wire=wire)
 
 
-class Network:
+class ModelReplica:
     """Model, flat parameters, and the sparse side over the given tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, Source], threads: int) -> None:
+    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, RowReader], threads: int) -> None:
         self.job, self.schema = job, schema
         self.model = build(job, schema)
         self.flat = Flat(self.model)
@@ -81,18 +81,18 @@ class Network:
         return np.asarray(logits.reshape(len(batch), -1).numpy())
 
     def slices(self, vector: torch.Tensor, servers: int) -> list[Floats]:
-        """A flat vector as the servers' blocks."""
+        """A flat vector, cut into the servers' blocks."""
         bounds = [block_of(len(vector), part=part, parts=servers) for part in range(servers)]
         return [vector[first:last].numpy() for first, last in bounds]
 
     def take(self, parts: list[Floats]) -> None:
-        """New parameters, from all servers."""
-        place, values = 0, self.flat.values.numpy()
+        """Replace all parameters by the servers' blocks."""
+        begin, values = 0, self.flat.values.numpy()
         for part in parts:
-            values[place : place + len(part)] = part
-            place += len(part)
+            values[begin : begin + len(part)] = part
+            begin += len(part)
 
     @property
     def buffers(self) -> dict[str, NDArray[Any]]:
-        """What the model keeps beside its parameters."""
+        """The model's buffers, such as running means: state beside its parameters."""
         return {name: buffer.numpy() for name, buffer in self.model.named_buffers()}

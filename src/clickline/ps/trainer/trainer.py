@@ -1,7 +1,7 @@
-"""The trainer: asks for pieces of the data, learns from them the job's way, and reports.
+"""The trainer: asks for pieces of the data, learns from them by the job's strategy, and reports.
 
-It owns nothing that cannot be lost: rows and parameters live on the servers, and what of its piece has arrived there
-is known there. So it may be killed at any time, and another goes on with its piece.
+It owns nothing that cannot be lost: rows and parameters live on the servers, and how much of its piece has arrived
+there is known there. So it may be killed at any time, and another goes on with its piece.
 """
 
 from __future__ import annotations
@@ -9,262 +9,231 @@ from __future__ import annotations
 import logging
 import resource
 import time
-from typing import Any
 
 import numpy as np
 import torch
 
 from clickline.config import Job
-from clickline.data.batch import Batch
-from clickline.data.leasing.pieces import Piece, piece_batches
+from clickline.data.leasing.pieces import piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import ClicklineError, PeerError
-from clickline.ps.coordinator_client import Member
-from clickline.ps.trainer.model_replica import Network, Remote
-from clickline.ps.trainer.pserver_client import Lines
-from clickline.ps.trainer.strategies.async_ import Async, HalfAsync
-from clickline.ps.trainer.strategies.geo import Geo
-from clickline.ps.trainer.strategies.sync import GenerationOver, Sync
-from clickline.train.learner import Learned
-from clickline.train.run import EVALUATION_BATCH
+from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
+from clickline.ps.protocol import work_messages
+from clickline.ps.protocol.member_messages import Figures
+from clickline.ps.protocol.refusals import RemoteErrorType, remote_error_type
+from clickline.ps.protocol.work_messages import Action, WorkItem
+from clickline.ps.trainer.batch_reports import BatchReports
+from clickline.ps.trainer.evaluated_piece import predict_piece
+from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
+from clickline.ps.trainer.pserver_client import PserverClient
+from clickline.ps.trainer.strategies.base import GenerationOverError
+from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
 
 log = logging.getLogger("clickline.trainer")
-_REPORT_EVERY = 1.0
-_WAYS: dict[str, type[Async]] = {"async": Async, "half_async": HalfAsync, "sync": Sync, "geo": Geo}
+_PATIENCE = 2.0
+"""Seconds for which the coordinator may hold back a reply."""
 
 
 class Trainer:
     """One of the trainers of a job."""
 
     def __init__(
-        self, *, job: Job, schema: Schema, member: Member, pservers: list[str], token: bytes, threads: int
+        self,
+        *,
+        job: Job,
+        schema: Schema,
+        coordinator: CoordinatorClient,
+        pservers: list[str],
+        token: bytes,
+        threads: int,
     ) -> None:
         torch.set_num_threads(threads)
-        self.job, self.schema, self.member = job, schema, member
-        self.lines = Lines(job=job, addresses=pservers, token=token, name=member.name, client=member.client)
-        tables: dict[str, Remote] = {}
-        self.network = Network(job=job, schema=schema, tables=tables, threads=threads)
-        for number, name in enumerate(self.network.model.tables):
-            tables[name] = Remote(self.lines.pulling, number, wire=job.cluster.wire)
-        self.way = _WAYS[job.way](job=job, network=self.network, lines=self.lines, tables=tables, rank=member.rank)
-        self._epoch = (-1, -1)
+        self.job, self.schema, self.coordinator = job, schema, coordinator
+        self.pservers = PserverClient(
+            job=job, addresses=pservers, token=token, name=coordinator.name, client=coordinator.client
+        )
+        tables: dict[str, RemoteTable] = {}
+        self.replica = ModelReplica(job=job, schema=schema, tables=tables, threads=threads)
+        for number, name in enumerate(self.replica.model.tables):
+            tables[name] = RemoteTable(self.pservers.pulling, number, wire=job.cluster.wire)
+        self.strategy = STRATEGIES[job.resolved_strategy](
+            job=job, replica=self.replica, pservers=self.pservers, tables=tables, rank=coordinator.rank
+        )
+        self._lockstep = job.resolved_strategy == "sync"
+        self._round = work_messages.Round(-1, -1)
+        """Generation and epoch that this trainer is in."""
+        self._left: work_messages.Round | None = None
+        """The round that it has left for want of data."""
         self._last_step = 0
         """With which the run ends; 0 if there is no limit."""
-        self._left: list[int] | None = None
-        """Generation and epoch of the round that this trainer has left for want of data."""
-        self._unsettled: list[dict[str, int]] = []
+        self._unsettled: list[work_messages.FinishedRequest] = []
         """Pieces that are done here, but perhaps not yet at the servers."""
-        self._batches: list[tuple[Batch, Learned, int]] = []
-        self._reported = time.monotonic()
-        self._rate = 0.0
-        self._rows = self._steps = 0
-        member.stats = self.stats
-        member.on_stop = self._hurry
-        member.follow_servers(self.lines.follow)
+        self._reports = BatchReports(coordinator)
+        coordinator.attach(
+            MemberCallbacks(stats=self.stats, on_stop=self._stop_waiting, on_servers=self.pservers.follow)
+        )
 
     def run(self) -> None:
-        """Until the coordinator says that it is over."""
+        """Work until the coordinator says that the run is over."""
         while True:
-            if self.member.failure is not None:
-                raise self.member.failure
-            facts = {
-                "client": self.member.client,
-                "left": self._left,
-                "holding": bool(self._unsettled),
-                "leases": [one["lease"] for one in self._unsettled],
-            }
-            # Once: an answer that is lost on the way has a lease in it.
-            work, _ = self.member.ask("next", facts, once=True, patience=2.0)
-            kind = work["do"]
-            if kind == "stop":
+            if self.coordinator.failure is not None:
+                raise self.coordinator.failure
+            request = work_messages.NextRequest(
+                left=self._left,
+                holding=bool(self._unsettled),
+                leases=[finished.lease for finished in self._unsettled],
+            )
+            # Once: a reply that is lost on the way has a lease in it, and a repeated request must get the same one.
+            reply = self.coordinator.ask(request, work_messages.NextReply, once=True, patience=_PATIENCE)
+            if reply.do == Action.STOP:
                 return
-            if kind != "train" and self._unsettled:
-                self.way.flush()
+            if reply.do != Action.TRAIN and self._unsettled:
+                self.strategy.flush()
                 self._settle()
-            if kind == "join":
-                self.member.join()
-            elif kind == "wait":
-                if work.get("drained"):
-                    self._leave(work["drained"])
-            elif kind == "train":
-                self._train(work)
+            if reply.do == Action.JOIN:
+                self.coordinator.join()
+            elif reply.work is None:
+                if reply.drained is not None:
+                    self._leave_round(reply.drained)
+            elif reply.do == Action.TRAIN:
+                self._train(reply.work)
             else:
-                self._evaluate(work)
+                self._evaluate(reply.work, self.job.data.valid if reply.do == Action.VALIDATE else self.job.data.test)
 
-    def stats(self) -> dict[str, Any]:
-        """For the coordinator and whoever watches."""
+    def stats(self) -> Figures:
+        """Figures for the coordinator and for metrics."""
         return {
-            "rows": self._rows,
-            "steps": self._steps,
-            "rows_per_second": round(self._rate, 1),
-            "queue": self.way.queue,
+            "rows": self._reports.rows,
+            "steps": self._reports.steps,
+            "rows_per_second": round(self._reports.rate, 1),
+            "queue": self.strategy.queue,
             "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            **self.lines.counters(),
+            **self.pservers.counters(),
         }
 
     def close(self) -> None:
-        self.way.close()
-        self.lines.close()
+        self.strategy.close()
+        self.pservers.close()
 
-    def _hurry(self) -> None:
-        """It is over: nothing is waited for. For one that was replaced, or has lost the coordinator, nothing works."""
-        if self.member.failure is None:
-            self.lines.cancel()
+    def _stop_waiting(self) -> None:
+        """Cancel what is under way. A process that was replaced, or has lost the coordinator, sends nothing more."""
+        if self.coordinator.failure is None:
+            self.pservers.cancel()
         else:
-            self.lines.close()
+            self.pservers.close()
 
-    def _train(self, work: dict[str, Any]) -> None:
-        generation, epoch, lease = work["generation"], work["epoch"], work["lease"]
-        if (generation, epoch) != self._epoch:
-            self._epoch = (generation, epoch)
-            # What a trainer draws, for dropout say, follows from the seed and its rank, and is not its neighbour's.
-            torch.manual_seed(
-                int(np.random.SeedSequence((self.job.seed, self.member.rank, generation, epoch)).generate_state(1)[0])
-            )
-            self._last_step = work["last_step"]
-            self.way.begin(generation=generation, start=work["start"], warm=work["warm"])
-        if self.way.settled:
-            self.way.refresh()
-        piece = Piece(*work["piece"])
-        rows = work["skip"]
+    def _train(self, work: WorkItem) -> None:
+        generation, lease = work.generation, work.lease
+        self._begin_round(work)
+        if self.strategy.settled:
+            self.strategy.refresh()
+        rows = work.skip
         batches = piece_batches(
             self.job.data,
             self.schema,
-            piece,
+            work.piece,
             paths=self.job.data.train,
-            epoch=epoch,
+            epoch=work.epoch,
             seed=self.job.seed,
             batch_size=self.job.train.batch_size,
             shuffle=True,
             skip=rows,
         )
-        steps = self.way.steps(batches, lease=lease)
+        steps = self.strategy.steps(batches, lease=lease)
         try:
             for batch, rows, learned in steps:
-                self._note(batch, learned)
+                self._reports.add(batch, learned, step=self.strategy.step - 1)
+                if self._report_due():
+                    self._report()
                 if self._pause_due():
-                    self.way.flush()
+                    self.strategy.flush()
                     self._report()
                     self._settle()
                     if not self._pause(lease, rows, generation):
-                        self.way.abandon()
+                        self.strategy.abandon()
                         return
             self._report()
-            self._unsettled.append({"lease": lease, "rows": rows, "generation": generation})
-            self.way.end_piece()
+            # With geo a piece may end before its differences are sent; it is finished once the servers have all of it.
+            self._unsettled.append(work_messages.FinishedRequest(lease=lease, rows=rows, generation=generation))
+            self.strategy.end_piece()
             self._settle()
-        except GenerationOver:
+        except GenerationOverError:
             log.info("generation %d is over; going back to the last checkpoint", generation)
-            self._batches = []
-            self.way.abandon()
+            self._reports.discard()
+            self.strategy.abandon()
             self._wait_for_generation(generation)
         finally:
             steps.close()
             batches.close()
 
+    def _begin_round(self, work: WorkItem) -> None:
+        round_ = work_messages.Round(work.generation, work.epoch)
+        if round_ == self._round:
+            return
+        self._round = round_
+        # Random numbers, of dropout say, follow from the seed and the rank: other trainers draw others.
+        entropy = (self.job.seed, self.coordinator.rank, work.generation, work.epoch)
+        torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+        self._last_step = work.last_step
+        self.strategy.begin(generation=work.generation, start=work.start, warm=work.warm)
+
     def _settle(self) -> None:
         """Report the pieces of which everything has arrived at the servers."""
-        if self.way.settled:
+        if self.strategy.settled:
             done, self._unsettled = self._unsettled, []
-            for facts in done:
-                self.member.ask("finished", facts, once=True)
+            for finished in done:
+                self.coordinator.ask(finished, work_messages.FinishedReply, once=True)
 
     def _pause_due(self) -> bool:
-        if self.job.way != "sync":
-            return bool(self.member.told.get("pause"))
+        announced, step = self.coordinator.announced, self.strategy.step
+        if not self._lockstep:
+            return announced.pause
+        # In lockstep all must pause at the same step, or those who go on would wait for those who have paused.
         every, last = self.job.checkpoint.every_steps, self._last_step
-        asked = self.member.told.get("pause_at")
-        wanted = asked is not None and self.way.step >= asked
-        return wanted or (every > 0 and self.way.step % every == 0) or (last > 0 and self.way.step >= last)
+        wanted = announced.pause_at is not None and step >= announced.pause_at
+        return wanted or (every > 0 and step % every == 0) or (last > 0 and step >= last)
 
     def _pause(self, lease: int, rows: int, generation: int) -> bool:
-        """Stand still until the cut is done. False: the lease is void."""
-        facts = {
-            "client": self.member.client,
-            "rank": self.member.rank,
-            "progress": [[lease, rows]],
-            "generation": generation,
-            "step": self.way.step,
-        }
+        """Stand still until the snapshot is taken. False: the lease is void."""
+        request = work_messages.PausedRequest(
+            rank=self.coordinator.rank, progress=[(lease, rows)], generation=generation, step=self.strategy.step
+        )
         while True:
-            reply, _ = self.member.ask("paused", facts, self.network.buffers, patience=2.0)
-            if reply["generation"] != generation or reply.get("abandon"):
+            reply = self.coordinator.ask(request, work_messages.PausedReply, self.replica.buffers, patience=_PATIENCE)
+            if reply.generation != generation or reply.abandon:
                 return False
-            if not reply.get("wait"):
+            if not reply.wait:
                 return True
 
     def _wait_for_generation(self, old: int) -> None:
-        while self.member.told.get("generation", old) == old and not self.member.stopping and not self.member.failure:
+        coordinator = self.coordinator
+        while coordinator.announced.generation == old and not coordinator.stopping and not coordinator.failure:
             time.sleep(0.02)
 
-    def _leave(self, drained: list[int]) -> None:
-        """The others go on without this one, which may never have been in step."""
-        if isinstance(self.way, Sync):
-            self.way.leave(generation=drained[0])
+    def _leave_round(self, drained: work_messages.Round) -> None:
+        """Have the others go on without this trainer, which may never have been in step."""
+        self.strategy.leave_round(generation=drained.generation)
         self._left = drained
 
-    def _note(self, batch: Batch, learned: Learned) -> None:
-        self._batches.append((batch, learned, self.way.step - 1))
-        self._rows += len(batch)
-        self._steps += 1
-        lockstep = self.job.way == "sync" and self.way.step % self.job.train.log_every == 0
-        if lockstep or time.monotonic() - self._reported > _REPORT_EVERY:
-            self._report()
+    def _report_due(self) -> bool:
+        lockstep = self._lockstep and self.strategy.step % self.job.train.log_every == 0
+        return lockstep or self._reports.due
 
     def _report(self) -> None:
-        if not self._batches:
-            return
-        batches, self._batches = self._batches, []
-        now = time.monotonic()
-        self._rate = sum(len(batch) for batch, _, _ in batches) / max(now - self._reported, 1e-3)
-        self._reported = now
-        arrays = {
-            "logits": np.concatenate([learned.logits[:, 0] for _, learned, _ in batches]),
-            "labels": np.concatenate([batch.labels[:, 0] for batch, _, _ in batches]),
-            "losses": np.array([learned.loss for _, learned, _ in batches]),
-            "sizes": np.array([len(batch) for batch, _, _ in batches]),
-            "steps": np.array([step for _, _, step in batches]),
-        }
-        if batches[0][0].weights is not None:
-            arrays["weights"] = np.concatenate([batch.weights for batch, _, _ in batches if batch.weights is not None])
-        facts = {
-            "client": self.member.client,
-            "generation": self._epoch[0],
-            "step": int(arrays["steps"][-1]),
-            "tick": self.way.tick,
-        }
-        self.member.ask("report", facts, arrays, once=True)
+        self._reports.send(generation=self._round.generation, tick=self.strategy.tick)
 
-    def _evaluate(self, work: dict[str, Any]) -> None:
-        self.network.take(self.lines.dense(want="average"))
-        batches = piece_batches(
-            self.job.data,
-            self.schema,
-            Piece(*work["piece"]),
-            paths=getattr(self.job.data, work["do"]),
-            epoch=0,
-            seed=self.job.seed,
-            batch_size=EVALUATION_BATCH,
-            shuffle=False,
+    def _evaluate(self, work: WorkItem, paths: list[str]) -> None:
+        self.replica.take(self.pservers.dense(want="average"))
+        arrays = predict_piece(self.replica, work.piece, paths=paths)
+        request = work_messages.FinishedRequest(
+            lease=work.lease, rows=len(arrays["labels"]), generation=work.generation
         )
-        columns: dict[str, list[Any]] = {"logits": [], "labels": [], "weights": [], "groups": []}
-        rows = 0
-        for batch, _ in batches:
-            columns["logits"].append(self.network.predict(batch))
-            columns["labels"].append(batch.labels)
-            columns["weights"] += [] if batch.weights is None else [batch.weights]
-            columns["groups"] += [] if batch.groups is None else [batch.groups]
-            rows += len(batch)
-        width = len(self.schema.labels)
-        arrays = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
-        arrays.setdefault("labels", np.zeros((0, width), np.float32))
-        arrays.setdefault("logits", np.zeros((0, width), np.float32))
-        facts = {"lease": work["lease"], "rows": rows, "generation": work["generation"]}
-        self.member.ask("finished", facts, arrays, once=True)
+        self.coordinator.ask(request, work_messages.FinishedReply, arrays, once=True)
 
 
-def complain(member: Member, error: Exception) -> None:
-    """Let the coordinator know why this trainer ends, if it is something that would end another one just the same."""
-    refused = isinstance(error, PeerError) and "ModelError: " in str(error)  # a server would not learn from it
+def report_failure(coordinator: CoordinatorClient, error: Exception) -> None:
+    """Tell the coordinator why this trainer ends, if it is a reason that would end another one just the same."""
+    refused = isinstance(error, PeerError) and remote_error_type(error) == RemoteErrorType.MODEL
     if refused or (isinstance(error, ClicklineError) and error.exit_code in (3, 4, 5, 6)):
-        member.ask("failed", {"client": member.client, "reason": f"{member.name}: {error}"})
+        request = work_messages.FailedRequest(reason=f"{coordinator.name}: {error}")
+        coordinator.ask(request, work_messages.FailedReply)

@@ -1,11 +1,11 @@
-"""New connections, from a listening socket that several workers may share.
+"""The acceptor: new connections from a listening socket that several workers may share.
 
-Workers would not share evenly by themselves: whoever wakes first takes all that has come. So each tells in a small
-shared file how many connections it has, and one that has more than another lets it go first, for two milliseconds. A
-worker that does not take its turn delays nobody by more than that.
+Workers would not share evenly by themselves: the one that wakes first takes all that has come. So each writes into a
+small shared file how many connections it has, and one that has more than another waits for two milliseconds before it
+accepts. A worker that does not use its turn delays the others by no more than that.
 
-Clients in the middle of a TLS handshake have shown nothing yet: they have a limit of their own, as those have that
-have not shown the token (`admission`).
+Clients in a TLS handshake are not authenticated: they have a limit of their own, as those have that have not shown the
+token (`admission`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clickline.serve.http.admission import EvictingPool, client_network
-from clickline.serve.http.connection_table import Timing
+from clickline.serve.http.connection_table import ConnectionTimeouts
 
 log = logging.getLogger("clickline.serve")
 _LET_OTHERS = 0.002
 _OUT_OF_DESCRIPTORS = 0.1
 _IN_A_ROW = 64
 _BEING_CLOSED = 4 * _IN_A_ROW
-"""Connections that have been given up already, but count until the loop has come round."""
+"""Connections that were closed already, but count until the loop has called back for them."""
 
 
 class Balance:
-    """How many connections each worker has."""
+    """The number of connections of each worker, in a file that all of them map into memory."""
 
     def __init__(self, directory: Path, *, rank: int, workers: int) -> None:
         self._rank, self._alone = rank, workers == 1
@@ -40,17 +40,17 @@ class Balance:
         with path.open("r+b") as file:
             file.truncate(8 * workers)
             self._numbers = memoryview(mmap.mmap(file.fileno(), 8 * workers)).cast("d")
-        self.tell(0)
+        self.report(0)
 
     @property
     def alone(self) -> bool:
         return self._alone
 
-    def tell(self, connections: int) -> None:
+    def report(self, connections: int) -> None:
         self._numbers[self._rank] = connections
 
     def ahead(self) -> bool:
-        """Whether another worker has fewer."""
+        """Whether another worker has fewer connections."""
         return not self._alone and self._numbers[self._rank] > min(self._numbers)
 
 
@@ -68,15 +68,15 @@ class Acceptor:
         handshakes: int,
         balance: Balance,
         tls: ssl.SSLContext | None,
-        timing: Timing,
+        timeouts: ConnectionTimeouts,
         failed: Callable[[Exception], None],
     ) -> None:
-        """`most` and as many again are accepted: the first above the limit are told so. `handshakes`: of TLS, at once;
-        the oldest of them makes room for one more."""
+        """Up to twice `most` connections are accepted, so that the first ones above the limit can be told why they are
+        refused. `handshakes`: of TLS, at the same time; one more evicts the oldest."""
         self._listener, self._loop, self._make, self._connections, self._most = listener, loop, make, connections, most
-        self._balance, self._tls, self._timing, self._failed = balance, tls, timing, failed
+        self._balance, self._tls, self._timeouts, self._failed = balance, tls, timeouts, failed
         self._adopting: set[asyncio.Task[None]] = set()
-        # Not so many that the first of them would have to go before anybody has heard what it says.
+        # In one turn of the loop not so many that the first would be evicted before a byte of it was read.
         self._in_a_row = max(1, min(_IN_A_ROW, handshakes // 2)) if balance.alone else 1
         self._handshakes: EvictingPool[asyncio.Task[None]] = EvictingPool(handshakes)
         self._open = True
@@ -84,14 +84,14 @@ class Acceptor:
 
     @property
     def open(self) -> int:
-        """Connections, those included that are not made yet."""
+        """Connections, including those that are being set up."""
         return self._connections() + len(self._adopting)
 
     def start(self) -> None:
         self._loop.add_reader(self._listener.fileno(), self._readable)
 
     def close(self) -> None:
-        """Take what has already come, then no more. The caller closes the socket."""
+        """Accept what has already come, then no more. The caller closes the socket."""
         if self._open:
             self._open = False
             self._loop.remove_reader(self._listener.fileno())
@@ -119,13 +119,14 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                # Without descriptors or memory the socket stays readable: without a pause the loop would spin on it.
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                log.warning("no more connections for now: %s", error)
+                log.warning("cannot accept connections for now: %s", error)
                 if self._open:
                     self._wait(_OUT_OF_DESCRIPTORS)
                 return
-            if self.open > 2 * self._most + _BEING_CLOSED:  # the first above the limit are told, these are not
+            if self.open > 2 * self._most + _BEING_CLOSED:  # too many to tell each of them why
                 taken.close()
                 continue
             taken.setblocking(False)
@@ -136,14 +137,14 @@ class Acceptor:
                 evicted = self._handshakes.add(task, client_network(peer))
                 if evicted is not None:
                     evicted.cancel()
-            self._balance.tell(self.open)
+            self._balance.report(self.open)
 
     def _adopted(self, task: asyncio.Task[None]) -> None:
         self._adopting.discard(task)
         self._handshakes.discard(task)
 
     async def _adopt(self, taken: socket.socket) -> None:
-        limit = self._timing.handshake if self._tls is not None else None
+        limit = self._timeouts.handshake if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(self._make, taken, ssl=self._tls, ssl_handshake_timeout=limit)
         except (TimeoutError, OSError, ssl.SSLError) as error:
@@ -151,5 +152,5 @@ class Acceptor:
             self._failed(error)
         except asyncio.CancelledError:
             taken.close()
-            self._failed(TimeoutError("others came"))
+            self._failed(TimeoutError("evicted by a newer handshake"))
             raise

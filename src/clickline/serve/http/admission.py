@@ -1,4 +1,4 @@
-"""What a worker takes on: connections of clients that nobody knows yet, and bytes of requests under way.
+"""Limits of what a worker admits: connections without authentication, and bytes of requests under way.
 
 A connection that has not shown the token costs a descriptor and little else, but anybody can open thousands. So those
 have a limit of their own, and a new one is never turned away for it: the address that holds the most of them loses its
@@ -8,16 +8,16 @@ oldest. A client that has the token shows it with its first request, within mill
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from clickline.serve.requests import refuse
+from clickline.net.request_errors import refuse
 
 Member = TypeVar("Member")
 _TRY_AGAIN = 1.0
 
 
 class EvictingPool(Generic[Member]):
-    """Members by address, up to a limit. One more takes the place of the oldest of the address that has the most."""
+    """Members by address, up to a limit. One more evicts the oldest member of the address that has the most."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -31,7 +31,7 @@ class EvictingPool(Generic[Member]):
         return member in self._address_of
 
     def add(self, member: Member, address: str) -> Member | None:
-        """Who has to go, if anybody: it is no member any more."""
+        """Add a member. Returns the member that was evicted for it, if any."""
         self._address_of[member] = address
         self._by_address.setdefault(address, {})[member] = None
         if len(self._address_of) <= self._limit:
@@ -52,16 +52,16 @@ class EvictingPool(Generic[Member]):
 
 
 class ByteBudget:
-    """Bytes that all requests under way may take together. The loop's thread only."""
+    """The bytes that all requests under way may take together. The loop's thread only."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
 
     def take(self, size: int) -> None:
-        """Raises RequestError if there is no room: nothing is kept then."""
+        """Raises RequestError, and takes nothing, if there is no room."""
         if self.used + size > self.limit:
             raise refuse(
-                "overloaded", f"Requests under way have {self.used} bytes, the limit is {self.limit}.", _TRY_AGAIN
+                "overloaded", f"requests under way have {self.used} bytes, the limit is {self.limit}", _TRY_AGAIN
             )
         self.used += size
 
@@ -69,8 +69,8 @@ class ByteBudget:
         self.used -= size
 
 
-def client_network(peer: Any) -> str:
-    """Whose share a connection is: its address; of IPv6 the first half, since a host has all addresses below that."""
+def client_network(peer: object) -> str:
+    """The address that a connection counts for; of IPv6 the first half, since one host has all addresses below that."""
     if not isinstance(peer, tuple) or not peer:
         return ""  # a unix socket
     try:

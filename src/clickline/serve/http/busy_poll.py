@@ -1,8 +1,8 @@
-"""Staying awake for a moment after an answer: whoever got it may ask again at once, and to be woken up takes long.
+"""Busy polling for a moment after a response: its client may send the next request at once, and waking up takes long.
 
-As in the native code (spinning.h), nobody stays awake where it does not pay: who did so in vain, or did not get on
-because others want the core, sleeps at once for the next while. So a worker that is asked seldom sleeps, and on a busy
-machine nobody is kept waiting.
+As in the native code (spinning.h), a loop does not poll where it does not pay: one that polled in vain, or was held up
+because other processes want the core, sleeps whenever it can for the next while. So a worker with few requests sleeps,
+and on a busy machine polling keeps nobody waiting.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ import os
 from time import perf_counter
 
 BUSY = 5e-5
-"""Seconds between two turns of a loop that does nothing else: somebody else ran."""
+"""Seconds between two turns of a loop that does nothing else: if it took longer, another process ran."""
 REST = 0.01
-"""Seconds for which a loop that stayed awake in vain sleeps whenever it can."""
+"""Seconds for which a loop that polled in vain sleeps whenever it can."""
 
 
-class Wakefulness:
-    """Of a loop; its thread only."""
+class BusyPoll:
+    """Keeps an event loop from sleeping after a response. The loop's thread only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, seconds: float) -> None:
-        """With 0 seconds, or only one core, it always sleeps."""
+        """With 0 seconds, or only one core, the loop always sleeps."""
         self._loop = loop
         self._seconds = seconds if len(os.sched_getaffinity(0)) > 1 else 0.0
-        self._awake = self._asked = False
+        self._polling = self._came = False
         self._last = self._until = self._rest_until = 0.0
 
-    def asked(self) -> None:
-        """Something has come, so that staying awake was worth it."""
-        self._asked = True
+    def request_came(self) -> None:
+        """Polling was worth it."""
+        self._came = True
 
-    def answered(self) -> None:
-        """An answer is out. Of several in one go the last counts: until then the loop was at work."""
+    def response_sent(self) -> None:
+        """Begin to poll. Of several responses in one go the last counts: until then the loop was at work."""
         now = perf_counter()
         if not self._seconds or now < self._rest_until:
             return
-        self._asked = False
+        self._came = False
         self._last, self._until = now, now + self._seconds
-        if not self._awake:
-            self._awake = True
-            self._loop.call_soon(self._turn)  # with something to call, the loop polls and does not wait
+        if not self._polling:
+            self._polling = True
+            self._loop.call_soon(self._turn)  # with something to call, the loop polls its sockets and does not wait
 
     def _turn(self) -> None:
         now = perf_counter()
-        if self._asked:
-            self._awake = False
+        if self._came:
+            self._polling = False
         elif now > self._until or now - self._last > BUSY:
-            self._awake = False
+            self._polling = False
             self._rest_until = now + REST
         else:
             self._last = now

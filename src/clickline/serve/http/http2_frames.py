@@ -1,4 +1,4 @@
-"""Frames of HTTP/2 as far as one must look at them to know which calls are still being sent.
+"""Heads of HTTP/2 frames, parsed to know which calls of a connection are still being sent.
 
 Only the nine bytes at the head of each frame are read; what is inside belongs to gRPC.
 """
@@ -10,38 +10,38 @@ DATA, HEADERS, RST_STREAM = 0, 1, 3
 END_STREAM = 1
 _HEAD = 9
 MOST_OPEN = 4096
-"""Calls of one connection; gRPC refuses them long before."""
+"""Calls of one connection; gRPC refuses fewer than that already."""
 
 
 class FrameHeads:
-    """Heads of the frames in one direction."""
+    """The frame heads in one direction of a connection."""
 
     def __init__(self, *, skip: int = 0) -> None:
-        """The first `skip` bytes are no frames."""
+        """`skip`: bytes before the first frame."""
         self._skip, self._partial = skip, b""
 
     def feed(self, data: bytes) -> list[tuple[int, int, int]]:
-        """Kind, flags and stream of each frame that begins in what has come."""
-        found: list[tuple[int, int, int]] = []
+        """Kind, flags and stream of each frame whose head is complete now."""
+        heads: list[tuple[int, int, int]] = []
         if self._partial:
             data, self._partial = self._partial + data, b""
         at, end = self._skip, len(data)
         while at + _HEAD <= end:
-            found.append((data[at + 3], data[at + 4], int.from_bytes(data[at + 5 : at + _HEAD]) & 0x7FFFFFFF))
+            heads.append((data[at + 3], data[at + 4], int.from_bytes(data[at + 5 : at + _HEAD]) & 0x7FFFFFFF))
             at += _HEAD + int.from_bytes(data[at : at + 3])
         self._skip = max(0, at - end)
         self._partial = data[at:]
-        return found
+        return heads
 
 
 class OpenCalls:
-    """Calls of a connection whose client has more to send, and since when."""
+    """Calls of a connection whose client has more to send, and when each began."""
 
     def __init__(self) -> None:
         self._from_client, self._from_server = FrameHeads(skip=len(PREFACE)), FrameHeads()
         self._since: dict[int, float] = {}
         self.calls = 0
-        """That have begun."""
+        """Calls that have ever begun."""
 
     def client_sent(self, data: bytes, now: float) -> None:
         since = self._since
@@ -55,12 +55,12 @@ class OpenCalls:
 
     def server_sent(self, data: bytes) -> None:
         for kind, flags, stream in self._from_server.feed(data):
-            if (kind == HEADERS and flags & END_STREAM) or kind == RST_STREAM:  # it wants no more of it
+            if (kind == HEADERS and flags & END_STREAM) or kind == RST_STREAM:  # the server needs no more of it
                 self._since.pop(stream, None)
 
     @property
     def oldest(self) -> float | None:
-        """When the one began that has taken longest; None if all have come whole."""
+        """When the oldest of them began; None if all calls have come completely."""
         return next(iter(self._since.values())) if self._since else None
 
     @property

@@ -1,7 +1,7 @@
 """Requests and responses of HTTP/1.1 as plain objects, and the bytes of a response.
 
-One of each is made for every prediction, so they hold what is needed and compute nothing early. Header names are lower
-case bytes, as they come from the parser. A body that was sent compressed is unpacked when somebody wants it, never to
+One of each is created for every prediction, so they hold what is needed and compute nothing early. Header names are
+lower case bytes, as they come from the parser. A body that was sent compressed is unpacked when it is used, never to
 more than the limit: a few bytes can unpack to gigabytes.
 """
 
@@ -12,15 +12,15 @@ import zlib
 from email.utils import formatdate
 from http import HTTPStatus
 from math import ceil
-from typing import Any
 
 import msgspec
 
-from clickline.serve.requests import RequestError, refuse
+from clickline.net.request_errors import RequestError, refuse
 
 JSON, TEXT, HTML = b"application/json", b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
 Headers = tuple[tuple[bytes, bytes], ...]
 _BODILESS = (204, 304)
+_CLIENT_ERRORS = range(400, 429)
 _GZIP = zlib.MAX_WBITS | 16
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -28,7 +28,7 @@ encode_json = msgspec.json.Encoder().encode
 
 
 class Request:
-    """One request, whole."""
+    """A complete request."""
 
     __slots__ = ("_body", "headers", "keep_alive", "method", "modern", "path", "query")
 
@@ -46,18 +46,18 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.keep_alive = keep_alive
         self.modern = modern
-        """HTTP/1.1: connections stay open unless somebody says otherwise."""
+        """HTTP/1.1: the connection stays open unless the client says otherwise. False: HTTP/1.0."""
         self._body = body
 
     def body(self, *, limit: int) -> bytes:
-        """The body as it was before it was compressed."""
+        """The body as it was before compression. Raises RequestError if it cannot be unpacked within `limit` bytes."""
         coding = self.headers.get(b"content-encoding")
         if coding is None or coding.lower() == b"identity":
             return self._body
         if coding.lower() not in (b"gzip", b"x-gzip"):
             named = coding.decode("latin-1")[:40]
             raise RequestError(
-                f"Content-Encoding {named} is not understood; send gzip, or the body as it is.",
+                f"Content-Encoding {named!r} is not supported; send gzip, or the body as it is",
                 reason="malformed",
                 status=415,
             )
@@ -68,7 +68,7 @@ class Request:
 
 
 class Response:
-    """What to answer."""
+    """A response, complete before any of it is sent."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -83,30 +83,39 @@ class Response:
         self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
 
 
-class Clock:
-    """The Date header, made once a second."""
+class DateHeader:
+    """The Date header line, formatted once a second."""
 
     def __init__(self) -> None:
-        self.header = b""
+        self.line = b""
         self.tick()
 
     def tick(self) -> None:
-        self.header = b"Date: " + formatdate(time.time(), usegmt=True).encode() + b"\r\n"
+        self.line = b"Date: " + formatdate(time.time(), usegmt=True).encode() + b"\r\n"
 
 
-def json_response(value: Any, *, status: int = 200, headers: Headers = ()) -> Response:
+def json_response(value: object, *, status: int = 200, headers: Headers = ()) -> Response:
     return Response(status, encode_json(value), headers=headers)
 
 
 def error_response(error: RequestError, *, headers: Headers = ()) -> Response:
-    """An error as everybody but the older shapes gets it."""
-    said: dict[str, Any] = {"error": str(error), "reason": error.reason}
+    """An error in the common shape, which all protocols but ElasticCTR's and Paddle Serving's use."""
+    content: dict[str, object] = {"error": str(error), "reason": error.reason}
     if error.mistakes:
-        said["mistakes"] = [{"reason": reason, "error": message} for reason, message in error.mistakes]
-    body = encode_json(said)
+        content["mistakes"] = [{"reason": reason, "error": message} for reason, message in error.mistakes]
+    body = encode_json(content)
     if error.status == 401:
         headers = ((b"WWW-Authenticate", b"Bearer"), *headers)
     return Response(error.status, body, headers=retry_headers(error) + headers)
+
+
+def error_in_body(error: RequestError, body: bytes) -> Response:
+    """An error of a protocol that reports mistakes of the client in a body of its own, with status 200.
+
+    Overload and failures of the server keep their status: a proxy in between must be able to see them.
+    """
+    status = 200 if error.status in _CLIENT_ERRORS else error.status
+    return Response(status, body, headers=retry_headers(error))
 
 
 def retry_headers(error: RequestError) -> Headers:
@@ -117,7 +126,7 @@ def retry_headers(error: RequestError) -> Headers:
 
 
 def render(response: Response, *, date: bytes, keep_alive: bool, modern: bool = True, head: bool = False) -> bytes:
-    """The bytes to send. With `head`, all but the body, whose length is told nevertheless."""
+    """The bytes to send. With `head`, without the body, but with its length."""
     parts = [_STATUS[response.status], date]
     if response.status not in _BODILESS:
         parts.append(b"Content-Type: %b\r\nContent-Length: %d\r\n" % (response.content_type, len(response.body)))
@@ -135,17 +144,18 @@ def render(response: Response, *, date: bytes, keep_alive: bool, modern: bool = 
 
 
 def unzipped(body: bytes, *, limit: int) -> bytes:
-    """What gzip packed, of one member or several. Raises RequestError if it is damaged, cut off or too large."""
-    found, rest = bytearray(), body
+    """Unpack gzip of one or several members. Raises RequestError if it is damaged, truncated or too large."""
+    unpacked, rest = bytearray(), body
     while rest:
-        unpacking = zlib.decompressobj(_GZIP)
+        member = zlib.decompressobj(_GZIP)
         try:
-            found += unpacking.decompress(rest, limit + 1 - len(found))
+            # One byte more than allowed: enough to see that it is too much, and never a byte beyond that in memory.
+            unpacked += member.decompress(rest, limit + 1 - len(unpacked))
         except zlib.error as error:
-            raise refuse("malformed", f"The body says that it is gzip and is not: {error}.") from None
-        if len(found) > limit:
-            raise refuse("too_large", f"The body unpacks to more than {limit} bytes; send fewer rows at once.")
-        if not unpacking.eof:
-            raise refuse("malformed", "The body is gzip that ends too early.")
-        rest = unpacking.unused_data
-    return bytes(found)
+            raise refuse("malformed", f"the body is not gzip, as Content-Encoding says: {error}") from None
+        if len(unpacked) > limit:
+            raise refuse("too_large", f"the body unpacks to more than {limit} bytes; send fewer rows at once")
+        if not member.eof:
+            raise refuse("malformed", "the body is gzip that ends too early")
+        rest = member.unused_data
+    return bytes(unpacked)

@@ -1,11 +1,11 @@
-"""Counters of a worker in a file of doubles that is mapped into memory, so that any worker can add up those of all.
+"""Counters of a worker, in a file of doubles that is mapped into memory, so that any worker can sum those of all.
 
-A file holds its own index (which metric and label lies where), and a worker that is started again goes on in the file
+A file holds its own index (the offset of each metric and label), and a worker that is restarted continues in the file
 of the one before it: counters never go back. Adding costs well under a microsecond; a lock keeps two threads from
 adding to the same number at once, since Python may switch between reading and writing it.
 
-The file begins with a mark and the number of entries, then come the doubles, then the index, one fixed record each:
-an entry is written before it is counted in, so that a reader never sees half of one.
+The file begins with a magic mark and the number of entries, then come the doubles, then the index, one fixed record
+each: an entry is written before the number of entries is, so that a reader never sees half of one.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 MARK = b"CLCOUNT1"
 _KEY = 380
 _ENTRY = struct.Struct(f"<I{_KEY}s")
-_HOW_MANY = struct.Struct("<Q")
+_COUNT = struct.Struct("<Q")
 _NUMBERS = 65_536
-_NOWHERE = 64
-"""The first numbers are for what finds no place any more: a request must not fail for want of a counter."""
+_OVERFLOW = 64
+"""The first numbers take what has no room any more: a request must not fail for want of a counter."""
 _ENTRIES = 2048
 _INDEX = 16 + 8 * _NUMBERS
-_BETWEEN = "\x1e"
-_PLAIN = {0x1E: " ", 0x1F: " "}
+_SEPARATOR = "\x1e"
+_WITHOUT_SEPARATORS = {0x1E: " ", 0x1F: " "}
 SIZE = _INDEX + _ENTRY.size * _ENTRIES
 MOST_LABELS = 256
-"""Series of one metric; the rest go by the name of `OTHERS`, so that nobody's names can fill the file."""
+"""Series of one metric; the rest are counted as `OTHERS`, so that names in requests cannot fill the file."""
 OTHERS = "other"
 SECONDS = (
     *(5e-5, 1e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 7.5e-3, 1e-2),
@@ -55,19 +55,19 @@ ROWS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a name means."""
+    """The definition of a metric."""
 
     kind: str
     text: str
     labels: tuple[str, ...] = ()
-    """Names of its labels; a series has their values, in this order, put together by `series`."""
+    """Names of its labels; a series has their values, in this order, joined by `series`."""
     buckets: tuple[float, ...] = ()
     merge: str = "sum"
-    """What the gauges of several workers come to: sum, min or max."""
+    """How the gauges of several workers are merged: sum, min or max."""
 
     @property
     def length(self) -> int:
-        """Numbers: one; of a histogram one for each bucket, one for what is above, then the sum of all."""
+        """How many numbers it takes: one; a histogram one for each bucket, one for what is above, and the sum."""
         return len(self.buckets) + 2 if self.buckets else 1
 
 
@@ -103,8 +103,8 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
-class Counts:
-    """The counters of this worker. Any thread may call it."""
+class Counters:
+    """The counters of this worker; a MetricSink. Any thread may call it."""
 
     def __init__(self, path: Path) -> None:
         path.touch(mode=0o600)
@@ -113,107 +113,108 @@ class Counts:
             self._file = mmap.mmap(file.fileno(), SIZE)
         self._lock = threading.Lock()
         self._numbers = memoryview(self._file)[16:_INDEX].cast("d")
-        self._places: dict[tuple[str, str], int] = {}
+        self._offsets: dict[tuple[str, str], int] = {}
         self._histograms: dict[tuple[str, str], Histogram] = {}
         self._entries = 0
-        self._free = _NOWHERE
+        self._free = _OVERFLOW
         if self._file[:8] == MARK:
-            self._go_on()
+            self._resume()
         else:
             self._file[:8] = MARK
 
     def count(self, name: str, value: float = 1.0, label: str = "") -> None:
-        place = self._places.get((name, label))
-        if place is None:
-            place = self._new(name, label, "counter")
+        offset = self._offsets.get((name, label))
+        if offset is None:
+            offset = self._new(name, label, "counter")
         with self._lock:
-            self._numbers[place] += value
+            self._numbers[offset] += value
 
     def observe(self, name: str, seconds: float, label: str = "") -> None:
-        place = self._places.get((name, label))
-        if place is None:
-            place = self._new(name, label, "histogram")
+        offset = self._offsets.get((name, label))
+        if offset is None:
+            offset = self._new(name, label, "histogram")
         buckets = METRICS[name].buckets if name in METRICS else SECONDS
         with self._lock:
-            self._numbers[place + bisect_left(buckets, seconds)] += 1.0
-            self._numbers[place + len(buckets) + 1] += seconds
+            self._numbers[offset + bisect_left(buckets, seconds)] += 1.0
+            self._numbers[offset + len(buckets) + 1] += seconds
 
     def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None:
-        """Each of some values."""
+        """Count each of some values."""
         histogram = self._histograms.get((name, label))
         if histogram is None:
             histogram = self._histogram(name, label)
-        histogram.add(values)  # with Python's lock held, so nobody is between reading and writing a number
+        histogram.add(values)  # native code with the GIL held, so no thread is between reading and writing a number
 
     def gauge(self, name: str, value: float, label: str = "") -> None:
-        place = self._places.get((name, label))
-        if place is None:
-            place = self._new(name, label, "gauge")
-        self._numbers[place] = value
+        offset = self._offsets.get((name, label))
+        if offset is None:
+            offset = self._new(name, label, "gauge")
+        self._numbers[offset] = value
 
     def total(self, name: str, label: str = "") -> tuple[float, float]:
-        """What this worker has counted: how often, and how much; of a counter, both are its value."""
-        place = self._places.get((name, label))
-        if place is None:
+        """What this worker has counted: how often, and the sum; for a counter, both are its value."""
+        offset = self._offsets.get((name, label))
+        if offset is None:
             return 0.0, 0.0
         with self._lock:
-            last = place + METRICS[name].length - 1
-            return sum(self._numbers[place:last]) if last > place else self._numbers[last], self._numbers[last]
+            last = offset + METRICS[name].length - 1
+            return sum(self._numbers[offset:last]) if last > offset else self._numbers[last], self._numbers[last]
 
     def _new(self, name: str, label: str, kind: str) -> int:
         metric = metric_of(name, kind)
         with self._lock:
-            if sum(known == name for known, _ in self._places) >= MOST_LABELS:
+            if sum(known == name for known, _ in self._offsets) >= MOST_LABELS:
                 label = OTHERS
-            if (name, label) in self._places:
-                return self._places[name, label]
+            if (name, label) in self._offsets:
+                return self._offsets[name, label]
             key = f"{name}\x1f{label}\x1f{kind}".encode()
             if self._entries >= _ENTRIES or self._free + metric.length > _NUMBERS or len(key) > _KEY:
                 return 0
             first, self._free = self._free, self._free + metric.length
             _ENTRY.pack_into(self._file, _INDEX + self._entries * _ENTRY.size, first, key)
             self._entries += 1
-            _HOW_MANY.pack_into(self._file, 8, self._entries)
-            self._places[name, label] = first
+            _COUNT.pack_into(self._file, 8, self._entries)
+            self._offsets[name, label] = first
             return first
 
     def _histogram(self, name: str, label: str) -> Histogram:
-        place = self._places.get((name, label))
-        if place is None:
-            place = self._new(name, label, "histogram")
+        offset = self._offsets.get((name, label))
+        if offset is None:
+            offset = self._new(name, label, "histogram")
         metric = METRICS[name]
-        found = Histogram(self._numbers[place : place + metric.length], metric.buckets)
-        self._histograms[name, label] = found
-        return found
+        histogram = Histogram(self._numbers[offset : offset + metric.length], metric.buckets)
+        self._histograms[name, label] = histogram
+        return histogram
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
+        """Continue with the numbers that an earlier worker left."""
         for name, label, kind, first in _index(self._file):
-            self._places[name, label] = first
+            self._offsets[name, label] = first
             self._entries += 1
             metric = metric_of(name, kind)
             self._free = max(self._free, first + metric.length)
-            if metric.kind == "gauge":  # what the one before us was doing is over
+            if metric.kind == "gauge":  # the state of the earlier worker is over
                 self._numbers[first] = nan
 
 
 def metric_of(name: str, kind: str) -> Metric:
-    """What a name means, also if it is none of ours."""
+    """The definition of a metric, also of an unknown one."""
     return METRICS.get(name) or Metric(kind, "", ("label",), SECONDS if kind == "histogram" else ())
 
 
 def series(*values: str) -> str:
-    """The values of a metric's labels as one text; those at the end may be left out."""
-    return _BETWEEN.join(value.translate(_PLAIN) for value in values)
+    """The values of a metric's labels joined to one text; those at the end may be omitted."""
+    return _SEPARATOR.join(value.translate(_WITHOUT_SEPARATORS) for value in values)
 
 
 def values_of(label: str) -> list[str]:
-    """What `series` put together."""
-    return label.split(_BETWEEN)
+    """The values that `series` has joined."""
+    return label.split(_SEPARATOR)
 
 
-def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
-    """The numbers of all files by metric and label. A file that is not whole yet counts for nothing."""
-    found: dict[str, dict[str, list[float]]] = {}
+def sum_of_workers(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
+    """The numbers of all files, by metric and label. A file that is not complete yet is skipped."""
+    totals: dict[str, dict[str, list[float]]] = {}
     for path in paths:
         content = path.read_bytes()
         if len(content) != SIZE or content[:8] != MARK:
@@ -222,21 +223,21 @@ def added_up(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
         for name, label, kind, first in _index(content):
             metric = metric_of(name, kind)
             own = list(map(float, numbers[first : first + metric.length]))
-            if own[0] != own[0]:  # a gauge that nobody has set yet
+            if own[0] != own[0]:  # NaN: a gauge that was not set since the restart
                 continue
-            before = found.setdefault(name, {}).get(label, own)
-            found[name][label] = own if before is own else _merged(metric.merge, before, own)
-    return found
+            before = totals.setdefault(name, {}).get(label, own)
+            totals[name][label] = own if before is own else _merged(metric.merge, before, own)
+    return totals
 
 
-def _merged(how: str, one: list[float], other: list[float]) -> list[float]:
+def _merged(how: str, first: list[float], second: list[float]) -> list[float]:
     if how == "sum":
-        return [a + b for a, b in zip(one, other, strict=True)]
-    return [min(one[0], other[0]) if how == "min" else max(one[0], other[0])]
+        return [a + b for a, b in zip(first, second, strict=True)]
+    return [min(first[0], second[0]) if how == "min" else max(first[0], second[0])]
 
 
 def _index(content: mmap.mmap | bytes) -> Iterator[tuple[str, str, str, int]]:
-    for number in range(_HOW_MANY.unpack_from(content, 8)[0]):
+    for number in range(_COUNT.unpack_from(content, 8)[0]):
         first, key = _ENTRY.unpack_from(content, _INDEX + number * _ENTRY.size)
         name, label, kind = key.rstrip(b"\0").decode().split("\x1f")
         yield name, label, kind, first

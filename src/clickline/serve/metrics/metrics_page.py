@@ -1,8 +1,7 @@
-"""The page that Prometheus reads: what all workers together have counted.
+"""The page that Prometheus scrapes: the counters of all workers together.
 
-Every worker keeps its counters in a file of the same directory (`counting`), so whichever of them is asked gives the
-same page. The age of the data is no counter: it is computed when somebody asks, from the versions that this worker
-serves.
+Every worker keeps its counters in a file of the same directory (`counters`), so each of them gives the same page. The
+age of the data is not counted: it is computed for each scrape, from the versions that this worker serves.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from pathlib import Path
 
-from clickline.serve.metrics.counters import METRICS, Metric, added_up, metric_of, values_of
+from clickline.serve.metrics.counters import METRICS, Metric, metric_of, sum_of_workers, values_of
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 AGE = "clickline_data_age_seconds"
 
 
 def page(directory: Path, *, times: Mapping[str, float]) -> bytes:
-    """The text. `times` is when the newest data behind each model's version is from, in seconds since 1970."""
-    found = added_up(sorted(directory.glob("*.counts")))
+    """The text. `times`: when the newest data behind each model's version is from, in seconds since 1970."""
+    totals = sum_of_workers(sorted(directory.glob("*.counts")))
     now = time.time()
-    found[AGE] = {model: [max(0.0, now - moment)] for model, moment in times.items()}
+    totals[AGE] = {model: [max(0.0, now - moment)] for model, moment in times.items()}
     lines: list[str] = []
-    for name in (*METRICS, *sorted(found.keys() - METRICS.keys())):
-        labelled = found.get(name, {})
+    for name in (*METRICS, *sorted(totals.keys() - METRICS.keys())):
+        labelled = totals.get(name, {})
         metric = metric_of(name, "histogram" if any(len(own) > 1 for own in labelled.values()) else "counter")
         lines.append(f"# HELP {name} {metric.text or name}.")
         lines.append(f"# TYPE {name} {metric.kind}")

@@ -1,4 +1,4 @@
-"""Which series of the metrics a request is counted in: by model and variant, made once for each pair."""
+"""Labels of the metrics of a request: by model and variant, created once for each pair."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from functools import cache
 
 from clickline.serve.metrics.counters import series
 
-PROTOCOLS = ("plain", "v2", "elastic", "general", "grpc")
+
+class _ByProtocol(dict[str, str]):
+    """Labels by the name of a protocol, each created when it is first used."""
+
+    def __init__(self, model: str, variant: str) -> None:
+        super().__init__()
+        self._model, self._variant = model, variant
+
+    def __missing__(self, protocol: str) -> str:
+        label = self[protocol] = series(protocol, self._model, self._variant)
+        return label
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +44,9 @@ class RequestSeries:
 def series_of(model: str, variant: str = "") -> RequestSeries:
     """`variant`: its tag; empty if nothing was split."""
     stages = {stage: series(stage, model, variant) for stage in ("read", "queue", "total")}
-    return RequestSeries(model, variant, **stages, requests={one: series(one, model, variant) for one in PROTOCOLS})
+    return RequestSeries(model, variant, **stages, requests=_ByProtocol(model, variant))
 
 
 _predicted = cache(series)
-NOBODY = series_of("")
+NO_MODEL = series_of("")
 """Of requests that fail before it is known which model they are for."""

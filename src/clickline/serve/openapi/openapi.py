@@ -5,12 +5,13 @@ Every status that a path can answer with is listed, those of broken or impatient
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from clickline import __version__
-from clickline.serve.http.routes import ROUTES, Route
-from clickline.serve.openapi.json_schemas import SCHEMAS, Json, named
+from clickline.serve.http.routes import Route, all_routes
+from clickline.serve.openapi.json_schemas import SCHEMAS, Json, reference_to
+from clickline.serve.protocols.prediction_protocol import PredictionProtocol
 
 ERRORS = {
     400: "The request is malformed, or its features are: unknown, of a wrong type or shape, not finite.",
@@ -32,77 +33,51 @@ ERRORS = {
 }
 _ALWAYS = (400, 401, 405, 408, 413, 414, 417, 429, 431, 500, 501, 505)
 _OF_PREDICTIONS = (404, 415, 503, 504)
-_VERSION = {
+_VERSION: Json = {
     "name": "version",
     "in": "path",
     "required": True,
     "schema": {"type": "integer", "minimum": 1},
     "description": "One of the versions that are loaded.",
 }
-_BINARY = {
+_BINARY: Json = {
     "name": "Inference-Header-Content-Length",
     "in": "header",
     "required": False,
     "schema": {"type": "integer", "minimum": 0},
     "description": "Length of the JSON at the start of the body, where binary tensors follow it.",
 }
-# endpoint: summary, schema of the request, its example, content type and schema of the answer, further errors
-_ENDPOINTS: dict[str, tuple[str, str, Any, str, str, tuple[int, ...]]] = {
-    "server_metadata": ("The server", "", None, "application/json", "ServerMetadata", ()),
-    "live": ("Whether the process lives", "", None, "application/json", "Live", ()),
-    "ready": ("Whether every model has a complete version", "", None, "application/json", "Ready", (503,)),
-    "model_metadata": ("A model's inputs and outputs", "", None, "application/json", "ModelMetadata", (404, 503)),
-    "model_ready": ("Whether a model can answer", "", None, "application/json", "ModelReady", (404, 503)),
-    "infer": (
-        "Predict, Open Inference Protocol v2",
-        "InferRequest",
-        {
-            "inputs": [
-                {"name": "C1", "datatype": "BYTES", "shape": [2], "data": ["68fd1e64", "05db9164"]},
-                {"name": "I1", "datatype": "FP32", "shape": [2], "data": [3, 0]},
-            ]
-        },
-        "application/json",
-        "InferResponse",
-        _OF_PREDICTIONS,
-    ),
-    "predict": (
-        "Predict, from rows of raw values",
-        "Instances",
-        {"instances": [{"C1": "68fd1e64", "I1": 3}, {"C1": "05db9164"}]},
-        "application/json",
-        "Predictions",
-        _OF_PREDICTIONS,
-    ),
-    "elastic": (
-        "Predict, in ElasticCTR's shape",
-        "ElasticRequest",
-        {"instances": [{"slots": [{"slot_name": "C1", "feasigns": [6571]}]}]},
-        "application/json",
-        "ElasticResponse",
-        _OF_PREDICTIONS,
-    ),
-    "general": (
-        "Predict, in the shape of the general model service",
-        "GeneralRequest",
-        {"tensor": [{"name": "I1", "alias_name": "I1", "float_data": [3.0], "elem_type": 1, "shape": [1, 1]}]},
-        "application/json",
-        "GeneralResponse",
-        _OF_PREDICTIONS,
-    ),
-    "metrics": ("Counters of all workers, for Prometheus", "", None, "text/plain", "", ()),
-    "status": ("Models, their versions, this worker", "", None, "application/json", "Status", ()),
-    "openapi": ("This description", "", None, "application/json", "", ()),
-    "docs": ("This description, for people", "", None, "text/html", "", ()),
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """A GET of the server's own: what it answers, and the errors it has beside the common ones."""
+
+    summary: str
+    schema: str = ""
+    """Name of the schema of the answer; empty: not JSON, or not described."""
+    content_type: str = "application/json"
+    errors: tuple[int, ...] = ()
+
+
+_OPERATIONS = {
+    "server_metadata": _Operation("The server", "ServerMetadata"),
+    "live": _Operation("Whether the process lives", "Live"),
+    "ready": _Operation("Whether every model has a complete version", "Ready", errors=(503,)),
+    "model_metadata": _Operation("A model's inputs and outputs", "ModelMetadata", errors=(404, 503)),
+    "model_ready": _Operation("Whether a model can answer", "ModelReady", errors=(404, 503)),
+    "metrics": _Operation("Counters of all workers, for Prometheus", content_type="text/plain"),
+    "status": _Operation("Models, their versions, this worker", "Status"),
+    "openapi": _Operation("This description"),
+    "docs": _Operation("This description, for people", content_type="text/html"),
 }
-_OLDER = {"elastic": "ElasticResponse", "general": "GeneralResponse"}
 
 
 @cache
-def description(models: tuple[str, ...] = ()) -> Json:
-    """The document; with the names that can be asked for, if they are given."""
+def description(protocols: tuple[PredictionProtocol, ...], models: tuple[str, ...] = ()) -> Json:
+    """The document; with the names of `models` that can be asked for, if they are given."""
     paths: Json = {}
-    for route in ROUTES:
+    for route in all_routes(protocols):
         operation = _operation(route)
         paths[route.template] = {route.method.lower(): operation, "options": _options(route)}
         if route.method == "GET":
@@ -118,8 +93,9 @@ def description(models: tuple[str, ...] = ()) -> Json:
         "paths": paths,
         "security": [{}, {"token": []}],
         "components": {
-            "parameters": {"model": _model(models), "version": _VERSION},
-            "schemas": SCHEMAS,
+            "parameters": {"model": _model_parameter(models), "version": _VERSION},
+            "schemas": SCHEMAS
+            | {name: schema for protocol in protocols for name, schema in protocol.description.schemas.items()},
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -132,36 +108,50 @@ def description(models: tuple[str, ...] = ()) -> Json:
 
 
 def _operation(route: Route) -> Json:
-    summary, asked, example, kind, answered, further = _ENDPOINTS[route.endpoint]
-    content: Json = {"schema": named(answered)} if answered else {}
-    if route.endpoint == "infer":
-        answers: Json = {kind: content, "application/octet-stream": {}}
-    else:
-        answers = {kind: content}
-    found: Json = {
+    if route.protocol is not None:
+        return _prediction(route, route.protocol)
+    described = _OPERATIONS[route.endpoint]
+    content: Json = {"schema": reference_to(described.schema)} if described.schema else {}
+    operation: Json = {
         "operationId": _identifier(route),
-        "summary": summary,
+        "summary": described.summary,
         "parameters": _parameters(route),
-        "responses": {"200": {"description": "As asked.", "content": answers}, **_errors(route, further)},
+        "responses": {
+            "200": {"description": "As asked.", "content": {described.content_type: content}},
+            **_errors(route, described.errors),
+        },
     }
-    if asked:
-        found["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": named(asked), "example": example}},
-        }
-        if route.endpoint == "infer":
-            found["requestBody"]["content"]["application/octet-stream"] = {}
-            found["parameters"] = [*found["parameters"], _BINARY]
     if route.open:
-        found["security"] = [{}]
-    return found
+        operation["security"] = [{}]
+    return operation
+
+
+def _prediction(route: Route, protocol: PredictionProtocol) -> Json:
+    described = protocol.description
+    requests: Json = {"application/json": {"schema": reference_to(described.request), "example": described.example}}
+    answers: Json = {"application/json": {"schema": reference_to(described.response)}}
+    parameters = _parameters(route)
+    if described.binary:
+        requests["application/octet-stream"] = {}
+        answers["application/octet-stream"] = {}
+        parameters.append(_BINARY)
+    return {
+        "operationId": _identifier(route),
+        "summary": described.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "As asked.", "content": answers},
+            **_errors(route, _OF_PREDICTIONS),
+        },
+        "requestBody": {"required": True, "content": requests},
+    }
 
 
 def _errors(route: Route, further: tuple[int, ...]) -> Json:
-    schemas = [named("Error")]
-    if route.endpoint in _OLDER:  # what is refused before the path is known has the usual shape
-        schemas.append(named(_OLDER[route.endpoint]))
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    schema = reference_to("Error")
+    if route.protocol is not None and route.protocol.description.error:
+        # Requests that are refused before their path is known have the common shape.
+        schema = {"anyOf": [schema, reference_to(route.protocol.description.error)]}
     return {
         str(status): {
             "description": ERRORS[status],
@@ -180,7 +170,7 @@ def _parameters(route: Route) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in named_in_path]
 
 
-def _model(names: tuple[str, ...]) -> Json:
+def _model_parameter(names: tuple[str, ...]) -> Json:
     return {
         "name": "model",
         "in": "path",

@@ -9,12 +9,13 @@ from typing import Any
 
 from clickline.serve.openapi.json_schemas import Json
 from clickline.serve.openapi.openapi import description
+from clickline.serve.protocols.prediction_protocol import PredictionProtocol
 
 
 @cache
-def html_page() -> bytes:
+def html_page(protocols: tuple[PredictionProtocol, ...]) -> bytes:
     """The document for people."""
-    document = description()
+    document = description(protocols)
     parts = []
     for path, operations in document["paths"].items():
         for method in ("get", "post"):

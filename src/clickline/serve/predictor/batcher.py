@@ -1,14 +1,14 @@
-"""Requests that wait, put together and answered: the threads between those who ask and the versions that answer.
+"""Dynamic batching: the queue between the connections and the versions, and the threads that compute.
 
 A batch is what came while the last one ran: at rest a request is computed at once, under load the waiting ones share a
-run of the network. Only requests of the same version are put together. The queue has an end: one request too many is
-refused at once, with a word when to come again, and one that has waited too long is not computed.
+run of the network. Only requests of the same version share a batch. The queue is bounded: one request too many is
+refused at once, with a time when to try again, and one that has waited too long is not computed.
 
-Who computes: threads of its own, or, without any, a loop that somebody else runs and that `attach` names. Handing a
-request to a thread and its answer back are two wake-ups, which on some machines take as long as the network.
+Batches are computed by threads of its own or, without any, by an event loop that `attach` names: handing a request to a
+thread and its result back are two wake-ups, which on some machines take as long as the network.
 
-Beware: `done` is called by whoever computes and must not block; and no variable of a thread may hold an item while it
-waits for the next, since that would hold a version, with its memory, that is served no more.
+Beware: `done` is called by the thread that computes and must not block; and no variable of a thread may hold a request
+while it waits for the next, since that would keep a version, with its memory, that is not served any more.
 """
 
 from __future__ import annotations
@@ -25,33 +25,38 @@ from numpy.typing import NDArray
 
 from clickline.data.batch import join
 from clickline.errors import ClicklineError
-from clickline.serve.http.failure_log import log_failure
-from clickline.serve.predictor.queued_request import Item, move
+from clickline.net.request_errors import RequestError, refuse
+from clickline.serve.failure_log import log_failure
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
+from clickline.serve.prediction import Outcome, PredictionResult
+from clickline.serve.predictor.queued_request import QueuedRequest, move
 from clickline.serve.predictor.row_sources import VersionGoneError
-from clickline.serve.requests import Answer, Counting, NoCounts, RequestError, refuse
-from clickline.serve.serve_settings import Limits
+from clickline.serve.serve_settings import ServeLimits
 
 _log = logging.getLogger(__name__)
 
 
 class Batcher:
-    """A queue and its threads."""
+    """A queue of requests and the threads that compute them in batches."""
 
     def __init__(
-        self, limits: Limits, *, threads: int = 1, counts: Counting | None = None, name: str = "batches"
+        self, limits: ServeLimits, *, threads: int = 1, counts: MetricSink | None = None, name: str = "batches"
     ) -> None:
         self._limits = limits
-        self._counts: Counting = NoCounts() if counts is None else counts
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
+        self._queue: SimpleQueue[QueuedRequest | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._waiting = self._open = 0
+        """Requests in the queue; requests that are not finished. Both change under the lock."""
         self._draining = False
         self._pace = 0.001
-        """Seconds that a request has taken lately."""
-        self._aside: deque[Item | None] = deque()
+        """Seconds that a request has taken lately, as a moving average."""
+        self._aside: deque[QueuedRequest | None] = deque()
+        """Without threads: requests that were taken from the queue and did not fit into a batch, oldest first."""
         self._wake: Callable[[], None] | None = None
-        self._rung = False
+        self._scheduled = False
+        """Whether `wake` was called for a `compute` that has not begun yet."""
         self._threads = [threading.Thread(target=self._work, name=f"{name} {n}", daemon=True) for n in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -61,14 +66,14 @@ class Batcher:
         return self._waiting
 
     def attach(self, wake: Callable[[], None]) -> None:
-        """Without threads: `wake`, called by any thread, has `compute` called soon by the one that computes."""
+        """Without threads: `wake`, called by any thread, has the thread that computes call `compute` soon."""
         if not self._threads:
             self._wake = wake
-            self._ring()
+            self._schedule()
 
     def compute(self) -> None:
-        """One batch of what waits; if more does, it is asked for again, so that others have their turn in between."""
-        self._rung = False
+        """Compute one batch. If more requests wait, schedule another call, so that the loop can read in between."""
+        self._scheduled = False  # before the queue is read: see `_schedule`
         try:
             first = self._aside.popleft() if self._aside else self._queue.get_nowait()
         except Empty:
@@ -76,30 +81,30 @@ class Batcher:
         if first is not None:
             self._compute(self._gather(first, self._aside))
         if self._aside or not self._queue.empty():
-            self._ring()
+            self._schedule()
 
-    def submit(self, item: Item) -> None:
-        """Queue a request; `done` hears of it later. Raises if there is no room, or no more are taken."""
+    def submit(self, request: QueuedRequest) -> None:
+        """Queue a request; its `done` is called later. Raises RequestError if there is no room, or it is draining."""
         with self._lock:
             if self._draining:
-                raise refuse("draining", "this server is about to stop; ask another", 1.0)
+                raise refuse("draining", "this server is about to stop; ask another one", 1.0)
             if self._waiting >= self._limits.queue:
                 wait = max(0.05, self._waiting * self._pace)
                 raise refuse("overloaded", f"{self._waiting} requests are waiting, which is the limit", wait)
             self._waiting += 1
             self._open += 1
-        self._queue.put(item)
+        self._queue.put(request)
         if not self._threads:
-            self._ring()
+            self._schedule()
 
     def drain(self, seconds: float) -> bool:
-        """Take no more, and wait for those that are here. Whether all were answered."""
+        """Accept no more, and wait for those that are here. Returns whether all were answered."""
         with self._idle:
             self._draining = True
             return self._idle.wait_for(lambda: self._open == 0, timeout=seconds)
 
     def close(self) -> None:
-        """What waits is still computed; see `drain` for less patience."""
+        """End the threads, after they have computed what waits; `drain` first to limit the time."""
         with self._lock:
             self._draining = True
         for _ in self._threads:
@@ -109,34 +114,35 @@ class Batcher:
         if not self._threads:
             self._refuse_rest(self._aside)
 
-    def _ring(self) -> None:
-        # Whoever sees True here has queued its item before `compute` lowered the flag, which will find it.
-        if not self._rung and self._wake is not None:
-            self._rung = True
+    def _schedule(self) -> None:
+        # No lock is needed: a thread that sees True here has queued its request before `compute` lowered the flag, and
+        # `compute` reads the queue only after that, so it finds the request.
+        if not self._scheduled and self._wake is not None:
+            self._scheduled = True
             self._wake()
 
     def _work(self) -> None:
-        aside: deque[Item | None] = deque()
+        aside: deque[QueuedRequest | None] = deque()
         while True:
             first = aside.popleft() if aside else self._queue.get()
             if first is None:
                 break
             group = self._gather(first, aside)
-            del first
+            del first  # see "Beware" above
             self._compute(group)
             del group
         self._refuse_rest(aside)
 
-    def _compute(self, group: list[Item]) -> None:
+    def _compute(self, group: list[QueuedRequest]) -> None:
         try:
             self._run(group)
-        except Exception as error:  # a bug; who waits must hear of it, and the thread must live
+        except Exception as error:  # a bug; clients must get an answer, and the thread must live
             log_failure(_log, "a batch failed", error)
-            for item in group:
-                self._finish(item, refuse("internal", "the prediction failed"))
+            for request in group:
+                self._finish(request, refuse("internal", "the prediction failed"))
 
-    def _refuse_rest(self, aside: deque[Item | None]) -> None:
-        """What came in the very moment of the end."""
+    def _refuse_rest(self, aside: deque[QueuedRequest | None]) -> None:
+        """Refuse what was queued while the threads ended."""
         while True:
             try:
                 left = aside.popleft() if aside else self._queue.get_nowait()
@@ -144,72 +150,80 @@ class Batcher:
                 break
             if left is None:
                 if self._threads:
-                    self._queue.put(None)  # that of another thread, which is still at work
+                    self._queue.put(None)  # the end mark of another thread, which is still at work
                 break
             self._took([left])
-            self._finish(left, refuse("draining", "this server has stopped; ask another", 1.0))
+            self._finish(left, refuse("draining", "this server has stopped; ask another one", 1.0))
 
-    def _gather(self, first: Item, aside: deque[Item | None]) -> list[Item]:
-        """What can be computed together with the first; the others are put aside, in their order."""
+    def _gather(self, first: QueuedRequest, aside: deque[QueuedRequest | None]) -> list[QueuedRequest]:
+        """Collect the requests that are computed together with the first one.
+
+        `aside` keeps, in their order, requests that were taken from the queue and do not fit: they are of another
+        version or have too many rows. The end mark of a thread (None) goes there as well.
+        """
         group, rows, most = [first], len(first), self._limits.batch_rows
+        # Those that were put aside before came earlier than all in the queue. Each is visited once, and what still does
+        # not fit goes to the back, so that their order stays.
         for _ in range(len(aside)):
-            item = aside.popleft()
-            if item is not None and item.loaded is first.loaded and rows + len(item) <= most:
-                group.append(item)
-                rows += len(item)
+            request = aside.popleft()
+            if request is not None and request.model_version is first.model_version and rows + len(request) <= most:
+                group.append(request)
+                rows += len(request)
             else:
-                aside.append(item)
+                aside.append(request)
+        # `limits.delay` lets the first request wait for others; without it, only what is in the queue already is taken.
         until = perf_counter() + self._limits.delay if self._limits.delay else 0.0
         while rows < most and len(aside) < self._limits.queue:
             try:
                 left = until - perf_counter() if until else 0.0
                 if self._queue.empty() and left <= 0:
                     break
-                item = self._queue.get(timeout=max(left, 0.0))
+                # Another thread may have emptied the queue since; then this raises Empty once the time is over.
+                request = self._queue.get(timeout=max(left, 0.0))
             except Empty:
                 break
-            if item is not None and item.loaded is first.loaded and rows + len(item) <= most:
-                group.append(item)
-                rows += len(item)
+            if request is not None and request.model_version is first.model_version and rows + len(request) <= most:
+                group.append(request)
+                rows += len(request)
             else:
-                aside.append(item)
-                if item is None:
+                aside.append(request)
+                if request is None:  # the end: nothing more comes
                     break
         return group
 
-    def _run(self, group: list[Item]) -> None:
+    def _run(self, group: list[QueuedRequest]) -> None:
         self._took(group)
         start = perf_counter()
-        live = []
-        for item in group:
-            self._counts.observe("clickline_seconds", start - item.arrived, item.series.queue)
-            if start > item.deadline:
-                waited = start - item.arrived
-                self._finish(item, refuse("timeout", f"not computed: it had waited for {waited:.3f} s"))
+        in_time = []
+        for request in group:
+            self._counts.observe("clickline_seconds", start - request.arrived, request.series.queue)
+            if start > request.deadline:
+                waited = start - request.arrived
+                self._finish(request, refuse("timeout", f"not computed: it had waited for {waited:.3f} s"))
             else:
-                live.append(item)
-        if live:
-            self._answer(live)
-            seconds = (perf_counter() - start) / len(live)
+                in_time.append(request)
+        if in_time:
+            self._answer(in_time)
+            seconds = (perf_counter() - start) / len(in_time)
             self._pace += 0.1 * (seconds - self._pace)
 
-    def _answer(self, group: list[Item]) -> None:
-        """All of one version."""
-        loaded = group[0].loaded
+    def _answer(self, group: list[QueuedRequest]) -> None:
+        """Compute requests that all have the same version, and finish them."""
+        version = group[0].model_version
         try:
-            batch = group[0].question.batch if len(group) == 1 else join([item.question.batch for item in group])
-            probability = loaded.predict(batch, requests=len(group))
+            batch = group[0].question.batch if len(group) == 1 else join([request.question.batch for request in group])
+            probability = version.predict(batch, requests=len(group))
         except VersionGoneError as error:
             self._move(group, str(error))
             return
         except RequestError as error:
-            for item in group:
-                self._finish(item, error)
+            for request in group:
+                self._finish(request, error)
             return
         except Exception as error:  # a bug, or a network that fails on some values
-            if len(group) > 1:  # one of them may be the cause; the others shall not suffer
-                for item in group:
-                    self._answer([item])
+            if len(group) > 1:  # one of them may be the cause; the others must not fail with it
+                for request in group:
+                    self._answer([request])
                 return
             if not isinstance(error, ClicklineError):
                 log_failure(_log, "a prediction failed", error)
@@ -217,59 +231,62 @@ class Batcher:
             return
         self._counts.observe("clickline_batch_rows", len(batch))
         self._counts.count("clickline_rows_total", len(batch))
-        self._count_predicted(group, probability, loaded.labels)
+        self._count_predicted(group, probability, version.labels)
         first = 0
-        for item in group:
-            last = first + len(item)
-            answer = Answer(
-                probability[first:last], loaded.version, item.served.name, item.series.variant, loaded.labels
+        for request in group:
+            last = first + len(request)
+            result = PredictionResult(
+                probability[first:last], version.version, request.served.name, request.series.variant, version.labels
             )
-            if item.cache_key is not None and loaded.requests is not None:  # that of the version that computed it
-                loaded.requests.put(item.cache_key, answer.probability, item.question.missing)
-            self._finish(item, answer)
+            # In the cache of the version that computed it, which need not be the one that was chosen.
+            if request.cache_key is not None and version.requests is not None:
+                version.requests.put(request.cache_key, result.probability, request.question.missing)
+            self._finish(request, result)
             first = last
 
-    def _count_predicted(self, group: list[Item], probability: NDArray[np.float32], labels: tuple[str, ...]) -> None:
-        """Once for the whole batch, unless it has requests of several variants."""
+    def _count_predicted(
+        self, group: list[QueuedRequest], probability: NDArray[np.float32], labels: tuple[str, ...]
+    ) -> None:
+        """Count probabilities: once for the whole batch, unless it has requests of several variants."""
         first = last = 0
-        for number, item in enumerate(group, 1):
-            last += len(item)
-            if number < len(group) and group[number].series is item.series:
+        for number, request in enumerate(group, 1):
+            last += len(request)
+            if number < len(group) and group[number].series is request.series:
                 continue
             for column, label in enumerate(labels):
                 values = probability[first:last, column]
-                self._counts.observe_all("clickline_predicted_probability", values, item.series.predicted(label))
+                self._counts.observe_all("clickline_predicted_probability", values, request.series.predicted(label))
             first = last
 
-    def _move(self, group: list[Item], why: str) -> None:
-        """The cube has the version no more: answer again, from the start, with the one that is current now."""
-        moved: list[Item] = []
-        for item in group:
+    def _move(self, group: list[QueuedRequest], why: str) -> None:
+        """The cube does not have the version any more: compute anew with the one that is current now."""
+        moved: list[QueuedRequest] = []
+        for request in group:
             try:
-                move(item, why)
-                moved.append(item)
+                move(request, why)
+                moved.append(request)
             except RequestError as error:
-                self._finish(item, error)
+                self._finish(request, error)
             except Exception as error:
                 log_failure(_log, "a request could not be read again", error)
-                self._finish(item, refuse("internal", f"the request could not be read again: {error}"))
-        while moved:
-            same = [item for item in moved if item.loaded is moved[0].loaded]
-            moved = [item for item in moved if item.loaded is not same[0].loaded]
+                self._finish(request, refuse("internal", f"the request could not be read again: {error}"))
+        while moved:  # another switch may have come between them
+            same = [request for request in moved if request.model_version is moved[0].model_version]
+            moved = [request for request in moved if request.model_version is not same[0].model_version]
             self._answer(same)
 
-    def _took(self, group: list[Item]) -> None:
+    def _took(self, group: list[QueuedRequest]) -> None:
         with self._lock:
             self._waiting -= len(group)
 
-    def _finish(self, item: Item, result: Answer | RequestError) -> None:
-        if item.told:
+    def _finish(self, request: QueuedRequest, outcome: Outcome) -> None:
+        if request.finished:
             return
-        item.told = True
+        request.finished = True
         try:
-            item.done(result)
+            request.done(outcome)
         except Exception as error:
-            log_failure(_log, "whoever asked could not be told", error)
+            log_failure(_log, "the callback of a request failed", error)
         with self._lock:
             self._open -= 1
             if not self._open:

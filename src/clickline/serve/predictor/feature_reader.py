@@ -1,9 +1,9 @@
-"""From the features in a request to the rows that a network is asked about, by the definition it was trained with.
+"""The reader of features in requests: raw values to rows of keys, by the definition that the version was trained with.
 
 Each loaded version has a reader of its own, made from the schema in its manifest. Values are raw, as in the log, and go
 through the native code that read the log, so the same value has the same key: 7, "7" and 7.0 are one category, the
-text "7.0" is another, as it was in training. What is missing is filled in as training does it, and counted; whatever
-else is wrong with a row refuses the whole request, since a prediction for something else would look like one.
+text "7.0" is another, as it was in training. What is missing is filled in as training does it, and counted; any other
+mistake in a row refuses the whole request, since a prediction for something else would look like a right one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clickline._native import Refused, Tensors, json_member
+from clickline._native import Refused, Tensors
 from clickline.data.batch import Batch
 from clickline.data.schema import CATEGORIES, INTEGERS, Schema
-from clickline.serve.protocols.elasticctr_shapes import decode_general
-from clickline.serve.protocols.open_inference import Tensor, refusal_of
-from clickline.serve.requests import Question, RequestError, refuse
+from clickline.net.request_errors import RequestError, refuse
+from clickline.serve.native_refusals import refusal_of
+from clickline.serve.prediction import PredictionInput, Tensor
 
 if TYPE_CHECKING:
     from clickline._native import Asked
@@ -29,7 +29,7 @@ _UNUSED = {"criteo": ("label", *INTEGERS, *CATEGORIES), "elasticctr": ("show", "
 
 
 class FeatureReader:
-    """Reads requests for one version. Any number of threads may use it at once."""
+    """Reads requests for one version; a RequestReader. Any number of threads may use it at once."""
 
     def __init__(self, schema: Schema, *, unread: Iterable[str] = ()) -> None:
         """`unread`: columns of the log that no feature is read from. Rows may have them, or the log's label."""
@@ -40,42 +40,33 @@ class FeatureReader:
         known = dict.fromkeys([*schema.columns, *_UNUSED.get(schema.format, ()), *unread])
         self._parser = replace(schema, format="parquet").parser(columns=known, labelled=False)
 
-    def from_json(self, body: bytes, *, most_rows: int) -> Question:
+    def from_json(self, body: bytes, *, most_rows: int) -> PredictionInput:
         """`{"instances": [{"C1": "68fd1e64", "I1": 3, "tags": ["a", "b"]}]}`."""
         try:
-            return _question(self._parser.parse_json(body, most_rows))
+            return _prediction_input(self._parser.parse_json(body, most_rows))
         except Refused as error:
             raise self._refusal(error) from None
 
-    def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> Question:
+    def from_tensors(self, tensors: Iterable[Tensor] | Tensors, *, most_rows: int) -> PredictionInput:
         """Inputs of the Open Inference Protocol, one per column; all have the same number of rows."""
         try:
             inputs = tensors if isinstance(tensors, Tensors) else Tensors(tensors)
-            return _question(self._parser.parse_tensors(inputs, most_rows))
+            return _prediction_input(self._parser.parse_tensors(inputs, most_rows))
         except Refused as error:
             raise self._refusal(error) from None
 
-    def from_slots(self, body: bytes, *, most_rows: int) -> Question:
-        """ElasticCTR's `{"instances": [{"slots": [{"slot_name": "101", "feasigns": [5]}]}]}`."""
+    def from_feasigns(self, body: bytes, *, most_rows: int) -> PredictionInput:
+        """Keys that are hashed already: `{"instances": [{"slots": [{"slot_name": "101", "feasigns": [5]}]}]}`."""
         try:
-            return _question(self._parser.parse_feasigns(body, most_rows))
+            return _prediction_input(self._parser.parse_feasigns(body, most_rows))
         except Refused as error:
-            raise refuse(*error.args[:2]) from None  # in the very words of the older server, where it has some
-
-    def from_general(self, body: bytes, *, most_rows: int) -> Question:
-        """GeneralModelService's `{"tensor": [{"name": "C1", "int64_data": [5], "shape": [1, 1]}]}`."""
-        return self.from_tensors(decode_general(body, known=self.columns), most_rows=most_rows)
+            raise refuse(*error.args[:2]) from None  # clients of ElasticCTR look for its exact messages
 
     def _refusal(self, error: Refused) -> RequestError:
         return refusal_of(error, features=self.columns)
 
 
-def _question(asked: Asked) -> Question:
-    rows, dense, keys, offsets, missing = asked
-    labels = np.zeros((rows, 1), np.float32)  # nobody knows them yet
-    return Question(Batch(labels, dense, keys, offsets), missing)
-
-
-def sticky_key(body: bytes) -> str | None:
-    """The `key` beside the instances: requests of the same key go to the same variant. None if there is none."""
-    return json_member(body, "key")
+def _prediction_input(parsed: Asked) -> PredictionInput:
+    rows, dense, keys, offsets, missing = parsed
+    labels = np.zeros((rows, 1), np.float32)  # not known yet
+    return PredictionInput(Batch(labels, dense, keys, offsets), missing)

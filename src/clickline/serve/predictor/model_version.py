@@ -1,7 +1,7 @@
-"""One version, ready to predict: its network, its rows, its way of reading features. It never changes.
+"""A version of a model, ready to predict: its network, its rows, its feature reader. It never changes.
 
-Whoever holds one can go on with it for as long as they like, whatever is served meanwhile; memory and mapped files are
-let go with the last who does. So nothing in here may point back at who serves it.
+A request that holds a version finishes with it, whatever is served meanwhile; memory and mapped files are released with
+the last reference. So nothing in here may refer to the served model that holds it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from clickline.cube.cube_client import Cube
 from clickline.data.batch import Batch
 from clickline.errors import VersionError
 from clickline.serve.metrics.counters import series
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.predictor.feature_reader import FeatureReader
-from clickline.serve.predictor.input_builder import Fed, Feeder, RowSource
+from clickline.serve.predictor.input_builder import InputBuilder, NetworkInputs, RowSource
 from clickline.serve.predictor.request_cache import RequestCache
 from clickline.serve.predictor.row_sources import CubeRows, Failure, LocalRows
-from clickline.serve.requests import Counting, NoCounts
 from clickline.versions.chain import Chain, opened, opened_without_rows
 from clickline.versions.donefile import Donefile
 from clickline.versions.golden_sample import Sample
@@ -51,14 +51,15 @@ class CacheSizes:
 NO_CACHES = CacheSizes()
 
 
-class Rows(RowSource, Protocol):
-    """Of a version."""
+class VersionRows(RowSource, Protocol):
+    """The rows of a version."""
 
-    def strictly(self) -> RowSource: ...
+    def strictly(self) -> RowSource:
+        """The same rows, where those that cannot be read are an error whatever is configured."""
 
 
-class ReadTally:
-    """Now and then a line in the log about what reading rows costs."""
+class RowReadLog:
+    """Logs what reading rows costs, once for every so many requests."""
 
     def __init__(self, *, every: int = 1000) -> None:
         self._every = every
@@ -82,28 +83,28 @@ class ReadTally:
         self._seconds = 0.0
 
 
-class Loaded:
-    """A version. Any number of threads may predict with it."""
+class ModelVersion:
+    """One version. Any number of threads may predict with it."""
 
     def __init__(
         self,
         chain: Chain,
-        source: Rows,
+        source: VersionRows,
         *,
         digest: str,
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
-        tally: ReadTally | None = None,
+        counts: MetricSink | None = None,
+        row_reads: RowReadLog | None = None,
     ) -> None:
         """`model`: its name in the metrics."""
         self.requests = RequestCache(caches.requests) if caches.requests else None
-        """Answers to requests that came before, if they are to be kept."""
+        """Results of earlier requests, if they are to be kept."""
         self.manifest: Manifest = chain.manifest
         self.version = self.manifest.version
         self.digest = digest
-        """SHA-256 of the manifest: the same number with another one is another version."""
+        """SHA-256 of the manifest: the same number with another digest is another version."""
         self.schema = chain.schema
         self.labels = self.schema.labels
         self.reader = FeatureReader(self.schema, unread=self.manifest.unread)
@@ -112,13 +113,13 @@ class Loaded:
         self.files: Mapping[str, _native.Dictionary] = chain.files
         """Row files by SHA-256."""
         self._source, self._threads = source, threads
-        self._counts: Counting = NoCounts() if counts is None else counts
-        self._tally = ReadTally() if tally is None else tally
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
+        self._row_reads = RowReadLog() if row_reads is None else row_reads
         self._rows_series, self._network_series = series("rows", model), series("network", model)
         self._network = Network(chain.network(), name=f"network of version {self.version}", threads=threads)
         if OUTPUT not in self._network.outputs:
             raise VersionError(f"version {self.version}: its network has no output {OUTPUT}")
-        self._feeder = Feeder(
+        self._input_builder = InputBuilder(
             self.manifest.inputs, self.schema, names=tuple(self._network.inputs), tables=self.manifest.tables
         )
 
@@ -126,7 +127,7 @@ class Loaded:
     def from_files(
         cls,
         store: Store,
-        version: int,
+        number: int,
         *,
         done: Donefile,
         known: Mapping[str, _native.Dictionary] | None = None,
@@ -134,24 +135,31 @@ class Loaded:
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
-        tally: ReadTally | None = None,
+        counts: MetricSink | None = None,
+        row_reads: RowReadLog | None = None,
     ) -> Self:
-        """With rows from the store's own files, checked. `known` are files of versions that are loaded already."""
-        with opened(store, version, done=done, known=known, cache=cache) as chain:
-            digest = done.entries[version].sha256
+        """Load and check a version with rows from the store's own files. `known`: files that are mapped already."""
+        with opened(store, number, done=done, known=known, cache=cache) as chain:
+            digest = done.entries[number].sha256
             rows = LocalRows(chain.layers)
-            found = cls(
-                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
+            version = cls(
+                chain,
+                rows,
+                digest=digest,
+                model=model,
+                caches=caches,
+                threads=threads,
+                counts=counts,
+                row_reads=row_reads,
             )
-            found.check(chain.sample())
-        return found
+            version.check(chain.sample())
+        return version
 
     @classmethod
     def from_cube(
         cls,
         store: Store,
-        version: int,
+        number: int,
         *,
         done: Donefile,
         cube: Cube,
@@ -160,31 +168,36 @@ class Loaded:
         model: str = "",
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
-        tally: ReadTally | None = None,
+        counts: MetricSink | None = None,
+        row_reads: RowReadLog | None = None,
     ) -> Self:
-        """With rows from a cube that has this version, checked; network and sample come from the store."""
-        with opened_without_rows(store, version, done=done, cache=cache) as chain:
-            digest, tables = done.entries[version].sha256, chain.manifest.tables
-            rows = CubeRows(
-                cube, version, tables=tables, failure=failure, counts=counts, model=model, cache=caches.rows
+        """Load and check a version with rows from a cube that has it; network and golden sample come from the store."""
+        with opened_without_rows(store, number, done=done, cache=cache) as chain:
+            digest, tables = done.entries[number].sha256, chain.manifest.tables
+            rows = CubeRows(cube, number, tables=tables, failure=failure, counts=counts, model=model, cache=caches.rows)
+            version = cls(
+                chain,
+                rows,
+                digest=digest,
+                model=model,
+                caches=caches,
+                threads=threads,
+                counts=counts,
+                row_reads=row_reads,
             )
-            found = cls(
-                chain, rows, digest=digest, model=model, caches=caches, threads=threads, counts=counts, tally=tally
-            )
-            found.check(chain.sample())
-        return found
+            version.check(chain.sample())
+        return version
 
     def predict(self, batch: Batch, *, requests: int = 1) -> NDArray[np.float32]:
-        """Probabilities [rows, labels]. `requests` are those that were put together in the batch."""
-        fed = self._feeder.feeds(batch, self._source, threads=self._threads)
+        """Probabilities [rows, labels]. `requests`: how many share the batch."""
+        inputs = self._input_builder.build(batch, self._source, threads=self._threads)
         start = perf_counter()
-        found = self._network.run_checked(fed.feeds)
-        self._count(fed, perf_counter() - start, requests)
-        return found
+        probabilities = self._network.run_checked(inputs.feeds)
+        self._count(inputs, perf_counter() - start, requests)
+        return probabilities
 
     def check(self, sample: Sample) -> float:
-        """The largest difference from what the trainer predicted for the kept sample, by the way that requests go.
+        """The largest difference from what the trainer predicted for the golden sample, computed as requests are.
 
         Raises VersionError if it is too large. Afterwards the network is warm, and so are the rows of the sample.
         """
@@ -202,7 +215,7 @@ class Loaded:
             allowed += float(published)
         if not worst <= allowed:
             raise VersionError(
-                f"version {self.version}: its kept sample is predicted with differences of up to {worst:.3g} from the "
+                f"version {self.version}: predictions of its golden sample differ by up to {worst:.3g} from the "
                 f"trainer's; {allowed:.3g} is allowed"
             )
         for rows in _WARM:
@@ -211,13 +224,13 @@ class Loaded:
         return worst
 
     def _probabilities(self, batch: Batch, source: RowSource) -> NDArray[np.float32]:
-        return self._network.run_checked(self._feeder.feeds(batch, source, threads=self._threads).feeds)
+        return self._network.run_checked(self._input_builder.build(batch, source, threads=self._threads).feeds)
 
-    def _count(self, fed: Fed, seconds: float, requests: int) -> None:
+    def _count(self, inputs: NetworkInputs, seconds: float, requests: int) -> None:
         counts = self._counts
-        counts.observe("clickline_seconds", fed.seconds, self._rows_series)
+        counts.observe("clickline_seconds", inputs.seconds, self._rows_series)
         counts.observe("clickline_seconds", seconds, self._network_series)
-        counts.count("clickline_keys_total", fed.keys)
-        if fed.missing:
-            counts.count("clickline_missing_keys_total", fed.missing)
-        self._tally.add(requests, fed.keys, fed.seconds)
+        counts.count("clickline_keys_total", inputs.keys)
+        if inputs.missing:
+            counts.count("clickline_missing_keys_total", inputs.missing)
+        self._row_reads.add(requests, inputs.keys, inputs.seconds)

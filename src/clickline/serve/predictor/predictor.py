@@ -1,8 +1,8 @@
-"""A predictor: models by name, and the way of a request through them. Protocols are built on top of it.
+"""The predictor: models by name, and the path of a request through them. Protocols are built on top of it.
 
     chosen = predictor.choose("ctr")                                    # one version, kept to the end
-    question = chosen.loaded.reader.from_json(body, most_rows=4096)
-    answer = predictor.ask(chosen, question)                            # or submit(chosen, question, done=…)
+    question = chosen.model_version.reader.from_json(body, most_rows=4096)
+    result = predictor.ask(chosen, question)                            # or submit(chosen, question, done=…)
 
 The version is chosen once, when a request comes, and the request is read, looked up and computed with that one.
 """
@@ -15,68 +15,70 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from clickline.config.loading.suggestions import suggestion
 from clickline.cube.cube_client import Cube
 from clickline.errors import JobError
+from clickline.net.predictor_documents import PredictorStatus
+from clickline.net.request_errors import RequestError, refuse
 from clickline.serve.metrics.counters import series
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
 from clickline.serve.metrics.request_series import RequestSeries, series_of
+from clickline.serve.prediction import CacheKey, OnResult, Outcome, PredictionInput, PredictionResult, ReadAgain
 from clickline.serve.predictor.batcher import Batcher
-from clickline.serve.predictor.model_version import CacheSizes, Loaded
-from clickline.serve.predictor.queued_request import Again, Done, Item
-from clickline.serve.predictor.request_cache import CacheKey
-from clickline.serve.predictor.served_model import Served
+from clickline.serve.predictor.model_version import CacheSizes, ModelVersion
+from clickline.serve.predictor.queued_request import QueuedRequest
+from clickline.serve.predictor.served_model import ServedModel
 from clickline.serve.predictor.shadow_comparison import ShadowComparison
 from clickline.serve.predictor.traffic_split import Shadow, Split
-from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
-from clickline.serve.serve_settings import CubeSource, Limits, ServeConfig
+from clickline.serve.serve_settings import CubeSource, ServeConfig, ServeLimits
 from clickline.versions.store import open_store
 from clickline.versions.version_cache import VersionCache
 
 _GRACE = 10.0
 """Seconds beyond its timeout that `ask` waits for a request that is being computed."""
-_SHADOWS = Limits(queue=64)
+_SHADOWS = ServeLimits(queue=64)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Who answers a request."""
+class ChosenVersion:
+    """The version that answers a request; a VersionChoice."""
 
-    loaded: Loaded
+    model_version: ModelVersion
     model: str
-    """The one that answers, be it as a variant of a split."""
+    """Name of the model that answers, be it as a variant of a split."""
     tag: str
-    """Of the variant; empty if nothing is split."""
-    shadow: Served | None
-    """Who is asked as well."""
-    served: Served
+    """Tag of the variant; empty if nothing is split."""
+    shadow: ServedModel | None
+    """Another model that is given the request as well."""
+    served: ServedModel
     series: RequestSeries
-    """Of the metrics."""
+    """Labels of the metrics."""
     pinned: bool = False
     """Whether the version was asked for by its number."""
 
 
 class Predictor:
-    """Models, splits and shadows. Everything may be called from any thread."""
+    """Models, splits and shadows. Any thread may call any method."""
 
     def __init__(
         self,
-        models: Mapping[str, Served],
+        models: Mapping[str, ServedModel],
         *,
         splits: Mapping[str, Split] | None = None,
         shadows: Mapping[str, Shadow] | None = None,
         default: str = "",
-        limits: Limits | None = None,
+        limits: ServeLimits | None = None,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
     ) -> None:
-        """Begins to look for versions; see `ready`. `default` is the model or split of requests that name none."""
+        """Starts to poll for versions; see `ready`. `default` is the model or split of requests that name none."""
         self.models = dict(models)
-        self.limits = Limits() if limits is None else limits
+        self.limits = ServeLimits() if limits is None else limits
         self._splits, self._shadows = dict(splits or {}), dict(shadows or {})
         self._default = default or (next(iter(self.models)) if len(self.names) == 1 else "")
-        self._counts: Counting = NoCounts() if counts is None else counts
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._batcher = Batcher(self.limits, threads=threads, counts=self._counts)
         self._shadow_batcher = Batcher(_SHADOWS, name="shadows") if self._shadows else None
         for served in self.models.values():
@@ -84,14 +86,15 @@ class Predictor:
 
     @classmethod
     def of(
-        cls, config: ServeConfig, *, token: bytes = b"", counts: Counting | None = None, on_loop: bool = False
+        cls, config: ServeConfig, *, token: bytes = b"", counts: MetricSink | None = None, on_loop: bool = False
     ) -> Self:
-        """As configured. The token is for cubes. `on_loop`: somebody will `attach` a loop, if it is to compute."""
+        """Create a predictor from its configuration. `token`: for cubes. `on_loop`: the caller will `attach` an event
+        loop, which may then compute."""
         models = {}
         for name, source in config.models.items():
             cube = None if source.cube is None else _connect(source.cube, token, name)
             store = open_store(source.store)
-            models[name] = Served(
+            models[name] = ServedModel(
                 name,
                 store,
                 cache=VersionCache.of(store),
@@ -109,25 +112,28 @@ class Predictor:
             shadows={name: Shadow(rule.model, rule.share) for name, rule in config.shadows.items()},
             default=config.default_model,
             limits=config.limits,
-            # Waiting for more requests to come would keep a loop from reading them.
+            # A loop that waited for more requests to come would not read them meanwhile.
             threads=config.threads or (0 if on_loop and not config.limits.delay else 1),
             counts=counts,
         )
 
     def attach(self, wake: Callable[[Callable[[], None]], None]) -> None:
-        """Without threads of its own, batches are computed by whoever `wake` tells to; it may be called by any."""
+        """Without threads of its own, batches are computed by an event loop: `wake`, called by any thread, has the loop
+        call what it is given."""
         self._batcher.attach(partial(wake, self._batcher.compute))
 
     @property
     def names(self) -> list[str]:
-        """What can be asked for: splits and models."""
+        """What requests can name: splits and models."""
         return list(dict.fromkeys([*self._splits, *self.models]))
 
-    def choose(self, model: str | None = None, *, version: int | None = None, key: str | int | None = None) -> Chosen:
+    def choose(
+        self, model: str | None = None, *, version: int | None = None, key: str | int | None = None
+    ) -> ChosenVersion:
         """The version that answers. `key` decides among the variants of a sticky split."""
         name, tag = model or self._default, ""
         if not name:
-            raise refuse("unknown_model", f"which model? There are: {', '.join(self.names)}")
+            raise refuse("unknown_model", f"the request names no model; known: {', '.join(self.names)}")
         if (split := self._splits.get(name)) is not None and (version is None or name not in self.models):
             if version is not None:
                 raise refuse("unknown_version", f"{name} is a split, whose models have versions of their own")
@@ -138,31 +144,33 @@ class Predictor:
             raise refuse("unknown_model", f"there is no model {name}; {suggestion(name, self.names, kind='models')}")
         shadow = self._shadows.get(name)
         copied = self.models[shadow.model] if shadow is not None and shadow.draw() else None
-        return Chosen(served.loaded(version), name, tag, copied, served, series_of(name, tag), version is not None)
+        return ChosenVersion(
+            served.model_version(version), name, tag, copied, served, series_of(name, tag), version is not None
+        )
 
     def submit(
         self,
-        chosen: Chosen,
-        question: Question,
+        chosen: ChosenVersion,
+        question: PredictionInput,
         *,
-        done: Done,
+        done: OnResult,
         timeout: float | None = None,
-        again: Again | None = None,
+        again: ReadAgain | None = None,
         cache_key: CacheKey | None = None,
     ) -> None:
-        """Queue a question. `done` is called once, by a thread of the batcher, with the answer or the error.
+        """Queue a request. `done` is called once, by a thread of the batcher, with the result or the error.
 
         Raises RequestError at once if it is not even queued (overloaded, draining); `done` is not called then. `again`
-        reads the request by the features of another version, should that have to answer it. With `cache_key` the answer
-        is kept for `cached`, by the version that gives it.
+        reads the request by the features of another version, should that have to answer it. With `cache_key` the result
+        is kept for `cached`, by the version that computes it.
         """
         now = perf_counter()
         deadline = now + (self.limits.timeout if timeout is None else timeout)
         if chosen.shadow is not None:
             done = partial(self._then_shadow, chosen, question, done, again)
         self._batcher.submit(
-            Item(
-                chosen.loaded,
+            QueuedRequest(
+                chosen.model_version,
                 question,
                 done,
                 chosen.served,
@@ -177,31 +185,35 @@ class Predictor:
         if question.missing:
             self._counts.count("clickline_missing_values_total", question.missing)
 
-    def cached(self, chosen: Chosen, key: CacheKey) -> tuple[Answer, int] | None:
-        """What the chosen version answered to the same request before, and how many values that lacked."""
-        cache = chosen.loaded.requests
+    def cached(self, chosen: ChosenVersion, key: CacheKey) -> tuple[PredictionResult, int] | None:
+        """The result of the same request before, by the chosen version, and how many values that request lacked."""
+        cache = chosen.model_version.requests
         if cache is None:
             return None
-        found = cache.get(key)
-        self._counts.count(
-            "clickline_request_cache_total", 1.0, series(chosen.model, "miss" if found is None else "hit")
-        )
-        if found is None:
+        hit = cache.get(key)
+        self._counts.count("clickline_request_cache_total", 1.0, series(chosen.model, "miss" if hit is None else "hit"))
+        if hit is None:
             return None
-        loaded = chosen.loaded
-        return Answer(found.probability, loaded.version, chosen.model, chosen.tag, loaded.labels), found.missing
+        version = chosen.model_version
+        result = PredictionResult(hit.probability, version.version, chosen.model, chosen.tag, version.labels)
+        return result, hit.missing
 
     def ask(
-        self, chosen: Chosen, question: Question, timeout: float | None = None, *, again: Again | None = None
-    ) -> Answer:
-        """Wait for the answer. Raises RequestError."""
-        box: SimpleQueue[Answer | RequestError] = SimpleQueue()
+        self,
+        chosen: ChosenVersion,
+        question: PredictionInput,
+        timeout: float | None = None,
+        *,
+        again: ReadAgain | None = None,
+    ) -> PredictionResult:
+        """Wait for the result. Raises RequestError."""
+        box: SimpleQueue[Outcome] = SimpleQueue()
         seconds = self.limits.timeout if timeout is None else timeout
         self.submit(chosen, question, done=box.put, timeout=seconds, again=again)
         try:
             result = box.get(timeout=seconds + _GRACE)
         except Empty:
-            raise refuse("timeout", f"no answer within {seconds + _GRACE:g} s") from None
+            raise refuse("timeout", f"no result within {seconds + _GRACE:g} s") from None
         if isinstance(result, RequestError):
             raise result
         return result
@@ -210,25 +222,38 @@ class Predictor:
         """Whether every model has a version that is complete."""
         return all(served.current is not None for served in self.models.values())
 
-    def status(self) -> dict[str, Any]:
+    def unready_models(self) -> list[str]:
+        """Names of the models that have no version yet."""
+        return [name for name, served in self.models.items() if served.current is None]
+
+    def data_times(self) -> dict[str, float]:
+        """When the newest data behind the version of each model is from, in seconds since 1970."""
+        times = {}
+        for name, served in self.models.items():
+            version = served.current
+            if version is not None:
+                times[name] = version.created if version.watermark is None else float(version.watermark)
+        return times
+
+    def status(self) -> PredictorStatus:
         return {
             "ready": self.ready(),
             "default": self._default or None,
             "models": {name: served.status() for name, served in self.models.items()},
             "splits": {
-                name: [{"model": one.model, "weight": one.weight, "tag": one.tag} for one in split.variants]
+                name: [{"model": v.model, "weight": v.weight, "tag": v.tag} for v in split.variants]
                 for name, split in self._splits.items()
             },
-            "shadows": {name: {"model": one.model, "share": one.share} for name, one in self._shadows.items()},
+            "shadows": {name: {"model": s.model, "share": s.share} for name, s in self._shadows.items()},
             "waiting": self._batcher.waiting,
         }
 
     def drain(self, seconds: float) -> bool:
-        """Take no more requests, and wait for those that are here. Whether all were answered."""
+        """Accept no more requests, and wait for those that are here. Returns whether all were answered."""
         return self._batcher.drain(seconds)
 
     def close(self) -> None:
-        """Ends all threads; requests that still wait are refused."""
+        """End all threads; requests that still wait are refused."""
         self._batcher.close()
         if self._shadow_batcher is not None:
             self._shadow_batcher.close()
@@ -244,23 +269,29 @@ class Predictor:
         self.close()
 
     def _then_shadow(
-        self, chosen: Chosen, question: Question, done: Done, again: Again | None, result: Answer | RequestError
+        self,
+        chosen: ChosenVersion,
+        question: PredictionInput,
+        done: OnResult,
+        again: ReadAgain | None,
+        result: Outcome,
     ) -> None:
-        """The answer first; what the shadow makes of it is only compared with it, and counted."""
+        """Pass the result on, then give the request to the shadow, whose result is only compared with it and
+        counted."""
         done(result)
         shadow, batcher = chosen.shadow, self._shadow_batcher
-        assert shadow is not None and batcher is not None  # noqa: S101  (`submit` asks)
+        assert shadow is not None and batcher is not None  # noqa: S101  (`submit` checks)
         comparison = ShadowComparison(chosen.model, shadow.name, result, self._counts)
         try:
-            loaded = shadow.loaded()
-            if not loaded.schema.same_features(chosen.loaded.schema):
+            version = shadow.model_version()
+            if not version.schema.same_features(chosen.model_version.schema):
                 if again is None:
                     raise refuse("wrong_shape", f"model {shadow.name} has other features")
-                question = again(loaded.reader)
+                question = again(version.reader)
             now = perf_counter()
             deadline = now + self.limits.timeout
             own = series_of(shadow.name)
-            batcher.submit(Item(loaded, question, comparison.done, shadow, own, now, deadline, False, again))
+            batcher.submit(QueuedRequest(version, question, comparison.done, shadow, own, now, deadline, False, again))
         except RequestError as error:
             comparison.done(error)
 

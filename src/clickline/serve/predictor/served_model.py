@@ -1,12 +1,13 @@
-"""A model that is served: which version is current, and how the next one becomes so.
+"""A served model: which version is current, and how the next one becomes so.
 
-A new version is loaded, checked and warmed beside the old one and then taken by a single assignment; requests that have
-begun go on with the one they were given. One that cannot be loaded, or does not predict its kept sample as the trainer
-did, is reported and left alone for a while; the old goes on. Going back to an earlier version is the same thing.
+A new version is loaded, checked and warmed up beside the current one and then switched to by a single assignment;
+requests that have begun finish with the one they were given. A version that cannot be loaded, or does not predict its
+golden sample as the trainer did, is reported and retried after a while; the current one stays. A rollback to an earlier
+version works in the same way.
 
-Which version is wanted: without a cube, the one that the store's donefile says. With a cube, the one in service there.
-A cube's answers all tell the version of the highest switch, also one back, so any read brings the news; `refresh` reads
-a few keys for the case that nobody else does. A version that one shard has switched to is loaded on all of them.
+Which version is wanted: without a cube, the one that the store's donefile names. With a cube, the one in service there.
+All answers of a cube carry the version of the highest switch, also of a switch back, so any read brings the news;
+`refresh` reads a few keys in case there is no other read. A version that one shard has switched to is loaded on all.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from clickline.cube.cube_client import ALL_FAILED, Cube
 from clickline.errors import ClicklineError, PeerError, VersionError
-from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, Loaded, ReadTally
+from clickline.net.predictor_documents import ModelStatus
+from clickline.net.request_errors import refuse
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
+from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, ModelVersion, RowReadLog
 from clickline.serve.predictor.row_sources import Failure, VersionGoneError
-from clickline.serve.requests import Counting, NoCounts, refuse
 from clickline.versions import donefile
 from clickline.versions.donefile import DONEFILE, Donefile
 from clickline.versions.manifest import read_manifest
@@ -32,23 +34,25 @@ from clickline.versions.store import Store
 from clickline.versions.version_cache import VersionCache
 
 _PROBE = (np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-"""Keys of no meaning that fall on all shards of any usual cube."""
+"""Arbitrary keys that fall on all shards of any usual cube."""
 _LONGEST_PAUSE = 30.0
-"""Seconds until a version that failed is tried again, at most."""
+"""Most seconds until a version that failed is tried again."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Never changed, only replaced."""
+    """The current version and those that are kept. Never changed, only replaced, so that reading it needs no lock."""
 
-    current: Loaded | None = None
-    kept: Mapping[int, Loaded] = field(default_factory=dict)
-    """By version; the one that was taken last comes last."""
+    current: ModelVersion | None = None
+    kept: Mapping[int, ModelVersion] = field(default_factory=dict)
+    """By version number; the one that was switched to last comes last."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Failed:
+class _Failure:
+    """The last attempt to load a version, or to learn which one is wanted, if it failed."""
+
     what: tuple[int, str]
     """Version and digest; zero if it was not even known which."""
     error: str
@@ -57,8 +61,8 @@ class _Failed:
     """When it may be tried again, by the monotonic clock."""
 
 
-class Served:
-    """One model by name. `refresh` may be called from any thread, and a thread does so every `interval` seconds."""
+class ServedModel:
+    """One model by name. Any thread may call `refresh`, and a thread of its own does so every `interval` seconds."""
 
     def __init__(
         self,
@@ -72,64 +76,70 @@ class Served:
         keep: int = 2,
         caches: CacheSizes = NO_CACHES,
         threads: int = 1,
-        counts: Counting | None = None,
+        counts: MetricSink | None = None,
     ) -> None:
         """`cache` is where copies of files are kept, for a store that is not on this machine; `caches` are those of
         rows and requests, of each version."""
         self.name, self.store, self._cache = name, store, cache
-        self._cube, self._failure = cube, failure
+        self._cube, self._on_failure = cube, failure
         self._interval, self._keep, self._threads = interval, keep, threads
-        self._counts: Counting = NoCounts() if counts is None else counts
-        self._tally, self._caches = ReadTally(), caches
-        self._waiting = False
-        """Whether it was said that there is no version yet."""
+        self._counts: MetricSink = NoMetrics() if counts is None else counts
+        self._row_reads, self._caches = RowReadLog(), caches
+        self._waiting_logged = False
+        """Whether it was logged that there is no version yet."""
         self._state = _State()
-        self._failed: _Failed | None = None
+        self._failure: _Failure | None = None
         self._donefile: tuple[object, Donefile] | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
-    def current(self) -> Loaded | None:
+    def current(self) -> ModelVersion | None:
         return self._state.current
 
-    def loaded(self, version: int | None = None) -> Loaded:
-        """The current version, or one of those that are kept."""
+    def model_version(self, version: int | None = None) -> ModelVersion:
+        """The current version, or one of those that are kept. Raises RequestError if there is none."""
         state = self._state
         if state.current is None:
-            why = f": {self._failed.error}" if self._failed is not None else ""
+            why = f": {self._failure.error}" if self._failure is not None else ""
             raise refuse("not_ready", f"model {self.name} has no version yet{why}", 1.0)
         if version is None:
             return state.current
-        found = state.kept.get(version)
-        if found is None:
-            there = ", ".join(map(str, sorted(state.kept)))
-            raise refuse("unknown_version", f"model {self.name} has no version {version} loaded; there are: {there}")
-        return found
+        kept = state.kept.get(version)
+        if kept is None:
+            known = ", ".join(map(str, sorted(state.kept)))
+            raise refuse("unknown_version", f"model {self.name} has no version {version} loaded; loaded are: {known}")
+        return kept
 
     def refresh(self) -> bool:
-        """Look once for the version that is wanted, and take it. Whether another one is current afterwards."""
+        """Poll once for the version that is wanted, and switch to it. Returns whether another one is current now.
+
+        Never raises: whatever is wrong with a store, a cube or a version, the current version goes on serving.
+        """
+        # One at a time: two threads must not load the same version twice, nor switch in the wrong order. Requests do
+        # not take this lock; they read `_state`.
         with self._lock:
             try:
                 done = self._read_donefile()
                 wanted = done.serving if self._cube is None else self._version_of_cube(done, self._cube)
                 if not wanted:
-                    self._say_waiting()
+                    self._log_waiting()
                     return False
+                # The digest, since a version that was published again has the same number.
                 digest = done.entry(wanted, where=self.store.url).sha256
             except Exception as error:
-                self._fail((0, ""), error)
+                self._note_failure((0, ""), error)
                 return False
-            return self._move_to(wanted, digest, done)
+            return self._switch_to(wanted, digest, done)
 
     def start(self) -> None:
-        """Look again and again, in a thread of its own; at once if there is no version yet."""
+        """Poll in a thread of its own; at once if there is no version yet."""
         self._thread = threading.Thread(target=self._follow, name=f"versions of {self.name}", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Requests that hold a version can still finish, unless they read from the cube."""
+        """Stop polling. Requests that hold a version can still finish, unless they read from the cube."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -137,8 +147,13 @@ class Served:
         if self._cube is not None:
             self._cube.close()
 
-    def status(self) -> dict[str, Any]:
-        state, failed = self._state, self._failed
+    @property
+    def versions(self) -> list[int]:
+        """Numbers of the versions that can be asked for."""
+        return sorted(self._state.kept)
+
+    def status(self) -> ModelStatus:
+        state, failed = self._state, self._failure
         current = state.current
         return {
             "store": self.store.url,
@@ -157,55 +172,56 @@ class Served:
         while not self._stop.wait(self._interval):
             self.refresh()
 
-    def _say_waiting(self) -> None:
-        """Once; what is wrong with a store that cannot be read is said elsewhere."""
-        if not self._waiting and self.current is None:
-            self._waiting = True
+    def _log_waiting(self) -> None:
+        """Log once that there is no version yet; a store that cannot be read is reported by `_note_failure`."""
+        if not self._waiting_logged and self.current is None:
+            self._waiting_logged = True
             where = self.store.url if self._cube is None else f"{self.store.url} and its cube"
             _log.warning("model %r: no version yet in %s; waiting", self.name, where)
 
-    def _move_to(self, version: int, digest: str, done: Donefile) -> bool:
+    def _switch_to(self, number: int, digest: str, done: Donefile) -> bool:
         state = self._state
-        held = state.kept.get(version)
-        if held is not None and held.digest == digest:
-            self._failed = None
-            if held is state.current:
+        kept = state.kept.get(number)
+        if kept is not None and kept.digest == digest:  # current already, or a rollback to one that is still loaded
+            self._failure = None
+            if kept is state.current:
                 return False
-            self._take(held)
+            self._take(kept)
             return True
-        failed = self._failed
-        if failed is not None and failed.what == (version, digest) and time.monotonic() < failed.again:
+        failed = self._failure
+        if failed is not None and failed.what == (number, digest) and time.monotonic() < failed.again:
             return False
         start = time.perf_counter()
         try:
-            loaded = self._load(version, done)
+            version = self._load(number, done)  # which checks it against its golden sample
         except Exception as error:  # whatever is in a version, the one before goes on
             self._counts.count("clickline_version_failures_total")
-            self._fail((version, digest), error)
+            self._note_failure((number, digest), error)
             return False
-        self._failed = None
+        self._failure = None
         self._counts.count("clickline_version_loads_total")
         self._counts.observe("clickline_load_seconds", time.perf_counter() - start)
-        self._take(loaded)
+        self._take(version)
         return True
 
-    def _load(self, version: int, done: Donefile) -> Loaded:
+    def _load(self, version: int, done: Donefile) -> ModelVersion:
         if self._cube is not None:
-            return Loaded.from_cube(
+            return ModelVersion.from_cube(
                 self.store,
                 version,
                 done=done,
                 cube=self._cube,
-                failure=self._failure,
+                failure=self._on_failure,
                 cache=self._cache,
                 model=self.name,
                 caches=self._caches,
                 threads=self._threads,
                 counts=self._counts,
-                tally=self._tally,
+                row_reads=self._row_reads,
             )
-        known = {digest: file for held in self._state.kept.values() for digest, file in held.files.items()}
-        return Loaded.from_files(
+        # A delta shares its base's files with the versions before it: those are mapped already.
+        known = {digest: file for kept in self._state.kept.values() for digest, file in kept.files.items()}
+        return ModelVersion.from_files(
             self.store,
             version,
             done=done,
@@ -215,46 +231,48 @@ class Served:
             caches=self._caches,
             threads=self._threads,
             counts=self._counts,
-            tally=self._tally,
+            row_reads=self._row_reads,
         )
 
-    def _take(self, loaded: Loaded) -> None:
+    def _take(self, version: ModelVersion) -> None:
         before = self._state
-        kept = {version: held for version, held in before.kept.items() if version != loaded.version}
-        kept[loaded.version] = loaded
-        for version in list(kept)[: -self._keep]:
-            del kept[version]
-        self._state = _State(loaded, kept)  # the switch
-        self._counts.gauge("clickline_version", loaded.version, self.name)
+        kept = {number: other for number, other in before.kept.items() if number != version.version}
+        kept[version.version] = version
+        for number in list(kept)[: -self._keep]:
+            del kept[number]  # its memory goes with the last request that holds it
+        self._state = _State(version, kept)  # the switch
+        self._counts.gauge("clickline_version", version.version, self.name)
         was = "" if before.current is None else f" instead of {before.current.version}"
-        _log.info("model %s: version %d%s", self.name, loaded.version, was)
+        _log.info("model %s: version %d%s", self.name, version.version, was)
 
-    def _fail(self, what: tuple[int, str], error: Exception) -> None:
+    def _note_failure(self, what: tuple[int, str], error: Exception) -> None:
+        """Log a failure once, and put the next attempt off: the longer, the more often it has failed."""
         text = str(error) if isinstance(error, ClicklineError | OSError) else f"{type(error).__name__}: {error}"
-        before = self._failed
+        before = self._failure
         times = before.times + 1 if before is not None and before.what == what else 1
         pause = min(self._interval * 2.0**times, _LONGEST_PAUSE)
-        if isinstance(error, VersionGoneError):  # the cube has moved on meanwhile; the next look knows more
+        if isinstance(error, VersionGoneError):  # the cube has switched meanwhile; the next poll learns to what
             pause = 0.0
         if before is None or (before.what, before.error) != (what, text):
-            said = f"version {what[0]} is not taken" if what[0] else "versions cannot be looked for"
-            _log.warning("model %s: %s: %s", self.name, said, text)
-        self._failed = _Failed(what, text, times, time.monotonic() + pause)
+            failed = f"version {what[0]} cannot be loaded" if what[0] else "cannot learn which version is wanted"
+            _log.warning("model %s: %s: %s", self.name, failed, text)
+        self._failure = _Failure(what, text, times, time.monotonic() + pause)
 
     def _read_donefile(self) -> Donefile:
-        """Read anew only if it has changed, where that can be seen."""
-        seen: object = None
+        """The donefile; in a directory, it is read again only if the file has changed."""
+        identity: object = None
         if self.store.directory is not None:
             try:
-                facts = (self.store.directory / DONEFILE).stat()
-                seen = (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+                stat = (self.store.directory / DONEFILE).stat()
+                identity = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
             except OSError:
-                seen = None
-        if seen is None or self._donefile is None or self._donefile[0] != seen:
-            self._donefile = (seen, donefile.read(self.store))
+                identity = None
+        if identity is None or self._donefile is None or self._donefile[0] != identity:
+            self._donefile = (identity, donefile.read(self.store))
         return self._donefile[1]
 
     def _version_of_cube(self, done: Donefile, cube: Cube) -> int:
+        """The version in service on the cube; 0 if there is none. It is learned by reading keys of any table."""
         current = self._state.current
         if current is not None:
             manifest = current.manifest
@@ -265,9 +283,11 @@ class Served:
             return 0
         try:
             code = cube.get(next(iter(manifest.tables), "embedding"), _PROBE).code
-        except PeerError as error:  # tables may have changed with the version; the client knows its number all the same
+        except (
+            PeerError
+        ) as error:  # the table may be gone with its version; the client has heard the number all the same
             if not cube.version:
-                raise VersionError(f"the cube does not say which version it serves: {error}") from error
+                raise VersionError(f"the cube does not report which version it serves: {error}") from error
             return cube.version
         if code == ALL_FAILED and not cube.version:
             raise PeerError("no server of the cube can be reached")

@@ -1,4 +1,5 @@
-"""Which of several models answers a request: by weight, and always the same for the same key if that is wanted.
+"""Traffic splits and shadows: which of several models answers a request, by weight, and always the same one for the
+same key if the split is sticky.
 
 The draw by key is a hash of split and key, so every worker and every restart draws alike, two splits draw
 independently of each other, and a changed weight moves only as many keys as it must (variants keep their order).
@@ -18,23 +19,25 @@ from clickline.serve.serve_settings import SplitRule
 
 @dataclass(frozen=True, slots=True)
 class Variant:
+    """A model that gets a share of the requests of a split."""
+
     model: str
     weight: float
     tag: str
 
 
 class Split:
-    """Draws variants."""
+    """A split of traffic: draws the variant that answers a request."""
 
     def __init__(self, name: str, variants: Sequence[Variant], *, sticky: bool = False) -> None:
         self.name, self.variants, self.sticky = name, tuple(variants), sticky
         sums = list(accumulate(variant.weight for variant in variants))
-        self._bounds = [one / sums[-1] for one in sums[:-1]]
+        self._bounds = [bound / sums[-1] for bound in sums[:-1]]
         self._seed = xxh64(name.encode())
 
     @classmethod
     def of(cls, name: str, rule: SplitRule) -> Split:
-        variants = [Variant(one.model, one.weight, one.tag or one.model) for one in rule.variants]
+        variants = [Variant(v.model, v.weight, v.tag or v.model) for v in rule.variants]
         return cls(name, variants, sticky=rule.sticky)
 
     def draw(self, key: str | int | None = None) -> Variant:
@@ -48,7 +51,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """Another model that is asked as well."""
+    """Another model that is given a share of the requests as well."""
 
     model: str
     share: float

@@ -1,13 +1,13 @@
-"""The Open Inference Protocol over gRPC: any client of it can ask a predictor.
+"""The Open Inference Protocol over gRPC.
 
-Calls run in a few threads, each of which waits for its answer; batching happens behind them, so that few are enough.
-Reader, predictor and reasons are the same as over HTTP; a reason becomes a status code and travels in the trailing
-metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the
-size limit and calls beyond the concurrency limit (RESOURCE_EXHAUSTED both).
+Calls run in a few threads, each of which waits for its result; batching happens behind them, so that few are enough.
+Reader, predictor and reasons are the same as over HTTP; a reason becomes a status code and is sent in the trailing
+metadata as `clickline-reason`. Beware: gRPC refuses by itself, before any code here runs, messages above the size limit
+and calls beyond the concurrency limit (both with RESOURCE_EXHAUSTED).
 
 A handler is chosen when the metadata is there, and the message of a call is received only when its handler asks for it.
-So calls without the token get one that never does: what they send beyond 64 KiB, which HTTP/2 allows at first, is not
-even taken from the connection. Messages are received by the threads, so there are never more than those.
+So calls without the token get a handler that never does: what they send beyond 64 KiB, which HTTP/2 allows at first, is
+not even read from the connection. Messages are received by the threads, so there are never more of them than of those.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import grpc
 
 from clickline.errors import PeerError
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import RequestError, refuse
 from clickline.net.tokens import shows_token
-from clickline.serve.http.connection_table import Timing
-from clickline.serve.http.failure_log import log_failure
-from clickline.serve.metrics.request_series import NOBODY, RequestSeries
-from clickline.serve.protocols.grpc_tensors import answer_of, metadata_of, tensors_of
+from clickline.serve.failure_log import log_failure
+from clickline.serve.http.connection_table import ConnectionTimeouts
+from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
+from clickline.serve.metrics.request_series import NO_MODEL, RequestSeries
+from clickline.serve.prediction import PredictionInput, PredictionResult
+from clickline.serve.protocols.grpc_tensors import metadata_of, response_of, tensors_of
 from clickline.serve.protocols.open_inference import model_metadata, server_metadata
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import Answer, Counting, NoCounts, Question, RequestError, refuse
 
 if TYPE_CHECKING:
-    from clickline.serve.predictor.feature_reader import FeatureReader
-    from clickline.serve.predictor.predictor import Chosen, Predictor
-    from clickline.serve.serve_settings import Limits
+    from clickline.serve.prediction import Predictions, RequestReader, VersionChoice
+    from clickline.serve.serve_settings import ServeLimits
 
 SERVICE = "inference.GRPCInferenceService"
 _THREADS = 16
 _HEAD = 64 * 1024
 """Bytes of a call's metadata."""
-_STRANGERS = 2
-"""Threads that may wait for messages of calls without the token; for health only."""
+_UNAUTHENTICATED = 2
+"""Threads that may wait for messages of calls without the token, which are those of health."""
 _STREAMS = 1024
-"""Calls of one connection at once; its client lets further ones wait."""
+"""Calls of one connection at once; its client queues further ones."""
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -60,32 +61,32 @@ _log = logging.getLogger(__name__)
 
 
 class GrpcServer:
-    """A server that runs. `address` is where: for port 0, the port that it got."""
+    """A running server. `address`: where it listens, with the port it was given for port 0."""
 
     def __init__(self, server: grpc.Server, address: str) -> None:
         self._server, self.address = server, address
 
     def stop(self, grace: float) -> None:
-        """Take no new calls, let those that run finish within `grace` seconds, then end the rest."""
+        """Accept no more calls, let those that run finish within `grace` seconds, then abort the rest."""
         self._server.stop(grace).wait()
 
 
 def start_grpc(
-    predictor: Predictor,
+    predictor: Predictions,
     address: str,
     *,
     token: bytes | None = None,
-    limits: Limits,
-    timing: Timing | None = None,
-    counts: Counting | None = None,
+    limits: ServeLimits,
+    timeouts: ConnectionTimeouts | None = None,
+    counts: MetricSink | None = None,
     on_authenticated: Callable[[str], None] = lambda _: None,
 ) -> GrpcServer:
     """Serve on a unix socket (a path) or HOST:PORT. With a token, every call but those of health must show it.
 
-    `on_authenticated` is told the peer of every call that has; any thread.
+    `on_authenticated` is called with the peer of every call that has, by any thread.
     """
-    timing = timing or Timing()
-    service = _Service(predictor, token, limits, counts or NoCounts(), on_authenticated)
+    timeouts = timeouts or ConnectionTimeouts()
+    service = _Service(predictor, token, limits, counts or NoMetrics(), on_authenticated)
     options = [
         ("grpc.max_receive_message_length", limits.body),
         ("grpc.max_send_message_length", -1),  # answers are smaller than what was asked
@@ -94,9 +95,9 @@ def start_grpc(
         ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes can unpack to gigabytes
         ("grpc.http2.bdp_probe", 0),  # it would let anybody send 4 MiB that nobody wants to receive
         ("grpc.max_concurrent_streams", max(_STREAMS, limits.queue + _THREADS)),
-        ("grpc.max_connection_idle_ms", _milliseconds(timing.idle)),
-        ("grpc.max_connection_age_ms", _milliseconds(timing.age)),
-        ("grpc.max_connection_age_grace_ms", _milliseconds(timing.body)),
+        ("grpc.max_connection_idle_ms", _milliseconds(timeouts.idle)),
+        ("grpc.max_connection_age_ms", _milliseconds(timeouts.age)),
+        ("grpc.max_connection_age_grace_ms", _milliseconds(timeouts.body)),
     ]
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="grpc")
     server = grpc.server(pool, options=options, maximum_concurrent_rpcs=limits.queue + _THREADS)
@@ -111,7 +112,7 @@ def start_grpc(
 
 
 class _ChosenError(Exception):
-    """A request that failed when it was known which model it is for."""
+    """Raised when a request fails after its model is known, so that the failure is counted for the model."""
 
     def __init__(self, error: RequestError, series: RequestSeries) -> None:
         super().__init__(str(error))
@@ -121,16 +122,16 @@ class _ChosenError(Exception):
 class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(
         self,
-        predictor: Predictor,
+        predictor: Predictions,
         token: bytes | None,
-        limits: Limits,
-        counts: Counting,
+        limits: ServeLimits,
+        counts: MetricSink,
         on_authenticated: Callable[[str], None],
     ) -> None:
         self._predictor, self._limits, self._counts = predictor, limits, counts
         self._token, self._on_authenticated = token, on_authenticated
-        self._strangers = threading.Semaphore(_STRANGERS)
-        self._refusing = grpc.stream_stream_rpc_method_handler(self._refuse_stranger)
+        self._unauthenticated = threading.Semaphore(_UNAUTHENTICATED)
+        self._refusing = grpc.stream_stream_rpc_method_handler(self._refuse_unauthenticated)
         calls: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
             "ServerLive": (self._server_live, True),
             "ServerReady": (self._server_ready, True),
@@ -146,13 +147,14 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
                 "response_serializer": getattr(messages, f"{name}Response").SerializeToString,
             }
             path = f"/{SERVICE}/{name}"
-            self._handlers[path] = grpc.unary_unary_rpc_method_handler(self._answering(call), **codec)
+            self._handlers[path] = grpc.unary_unary_rpc_method_handler(self._handler(call), **codec)
             if is_open:
-                stranger = self._answering_stranger(call, has_message=name == "ModelReady")
-                self._open_handlers[path] = grpc.stream_unary_rpc_method_handler(stranger, **codec)
+                handler = self._open_handler(call, has_message=name == "ModelReady")
+                self._open_handlers[path] = grpc.stream_unary_rpc_method_handler(handler, **codec)
 
     def service(self, details: Any) -> Any:
-        """The handler of a call, by its name and metadata; nothing else of it is known yet. None: there is no such."""
+        """The handler of a call, by its name and metadata; nothing else of it is known yet. None: there is no such
+        call."""
         if self._token is None:
             return self._handlers.get(details.method)
         shown = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
@@ -160,8 +162,8 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             return self._handlers.get(details.method)
         return self._open_handlers.get(details.method, self._refusing)
 
-    def _answering(self, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """The call with its errors turned into status codes."""
+    def _handler(self, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """The handler of a call that shows the token, if one is required."""
 
         def run(request: Any, context: grpc.ServicerContext) -> Any:
             if self._token is not None:
@@ -170,26 +172,26 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         return run
 
-    def _answering_stranger(self, call: Callable[[Any, Any], Any], *, has_message: bool) -> Callable[[Any, Any], Any]:
-        """The same for a call that shows no token. Without need, its message is not received."""
+    def _open_handler(self, call: Callable[[Any, Any], Any], *, has_message: bool) -> Callable[[Any, Any], Any]:
+        """The handler of the same call without the token. It receives a message only if the call has one."""
 
         def run(requests: Iterator[Any], context: grpc.ServicerContext) -> Any:
             if not has_message:
                 return self._run(call, None, context)
-            if not self._strangers.acquire(blocking=False):
-                self._refuse(refuse("overloaded", "others ask this without the token", 1.0), context)
+            if not self._unauthenticated.acquire(blocking=False):
+                self._refuse(refuse("overloaded", "too many calls without the token are under way", 1.0), context)
             try:
                 request = next(requests, None)
             finally:
-                self._strangers.release()
+                self._unauthenticated.release()
             if request is None:
                 self._refuse(refuse("malformed", "the call has no message"), context)
             return self._run(call, request, context)
 
         return run
 
-    def _refuse_stranger(self, _requests: Iterator[Any], context: grpc.ServicerContext) -> NoReturn:
-        message = "the call shows no token, or a wrong one: metadata authorization: Bearer …"
+    def _refuse_unauthenticated(self, _requests: Iterator[Any], context: grpc.ServicerContext) -> NoReturn:
+        message = "the call shows no token, or a wrong one; send the metadata authorization: Bearer …"
         self._refuse(refuse("unauthorised", message), context)
 
     def _run(self, call: Callable[[Any, Any], Any], request: Any, context: grpc.ServicerContext) -> Any:
@@ -201,14 +203,14 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             self._refuse(failed.error, context, failed.series)
         except Exception as error:
             log_failure(_log, "a gRPC call failed", error)
-            self._refuse(refuse("internal", "the server failed; its log says how"), context)
+            self._refuse(refuse("internal", "the server failed at this; its log says where"), context)
 
-    def _refuse(self, error: RequestError, context: grpc.ServicerContext, series: RequestSeries = NOBODY) -> NoReturn:
+    def _refuse(self, error: RequestError, context: grpc.ServicerContext, series: RequestSeries = NO_MODEL) -> NoReturn:
         self._counts.count("clickline_failures_total", label=series.failures(error.reason))
-        said = [("clickline-reason", error.reason)]
+        trailers = [("clickline-reason", error.reason)]
         if error.retry_after is not None:
-            said.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
-        context.set_trailing_metadata(said)
+            trailers.append(("retry-after", str(max(1, math.ceil(error.retry_after)))))
+        context.set_trailing_metadata(trailers)
         context.abort(_CODES.get(error.status, grpc.StatusCode.UNKNOWN), str(error))
         raise AssertionError("abort raises")
 
@@ -228,19 +230,16 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         return messages.ModelReadyResponse(ready=True)
 
     def _server_metadata(self, _request: Any, _context: Any) -> Any:
-        said = server_metadata()
-        return messages.ServerMetadataResponse(
-            name=said["name"], version=said["version"], extensions=said.get("extensions", ())
-        )
+        return messages.ServerMetadataResponse(**server_metadata())
 
     def _model_metadata(self, request: Any, _context: Any) -> Any:
         chosen = self._predictor.choose(request.name or None, version=_number(request.version))
         name = request.name or chosen.model
-        return metadata_of(model_metadata(chosen.loaded, name, chosen.served.status()["versions"]))
+        return metadata_of(model_metadata(chosen.model_version, name, chosen.served.versions))
 
     def _model_infer(self, request: Any, context: grpc.ServicerContext) -> Any:
         began = time.perf_counter()
-        series = NOBODY
+        series = NO_MODEL
         try:
             key = request.parameters.get("key")
             chosen = self._predictor.choose(
@@ -252,24 +251,26 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         finally:
             self._counts.count("clickline_requests_total", label=series.requests["grpc"])
         try:
-            answer = self._infer(chosen, request, context, began)
+            result = self._infer(chosen, request, context, began)
         except RequestError as error:
             raise _ChosenError(error, series) from error
         self._counts.observe("clickline_seconds", time.perf_counter() - began, label=series.total)
-        return answer_of(answer, request)
+        return response_of(result, request)
 
-    def _infer(self, chosen: Chosen, request: Any, context: grpc.ServicerContext, began: float) -> Answer:
+    def _infer(
+        self, chosen: VersionChoice, request: Any, context: grpc.ServicerContext, began: float
+    ) -> PredictionResult:
         tensors = tensors_of(request)
 
-        def read(reader: FeatureReader) -> Question:
+        def read(reader: RequestReader) -> PredictionInput:
             return reader.from_tensors(tensors, most_rows=self._limits.rows)
 
-        question = read(chosen.loaded.reader)
+        question = read(chosen.model_version.reader)
         self._counts.observe("clickline_seconds", time.perf_counter() - began, label=chosen.series.read)
         return self._predictor.ask(chosen, question, timeout=self._time_left(context), again=read)
 
     def _time_left(self, context: grpc.ServicerContext) -> float:
-        """Seconds: what the caller still waits, but no more than the server's own limit."""
+        """Seconds that the caller still waits, but no more than the server's own limit."""
         left = context.time_remaining()
         return self._limits.timeout if left is None else min(self._limits.timeout, left)
 
@@ -282,5 +283,5 @@ def _number(version: str) -> int | None:
     if not version:
         return None
     if not (version.isascii() and version.isdigit() and len(version) < 19):
-        raise refuse("unknown_version", f"'{version[:40]}' is no version: they are numbers")
+        raise refuse("unknown_version", f"{version[:40]!r} is not a version: versions are numbers")
     return int(version)

@@ -1,19 +1,20 @@
-"""Messages of gRPC from and to what the rest of the server speaks of: tensors, answers, metadata.
+"""The messages of gRPC, converted from and to tensors, results and metadata.
 
-Whichever way values are sent, typed contents or raw ones, they reach the reader as raw bytes: one way to decode them.
+Whichever way values are sent, as typed contents or raw, they reach the reader as raw bytes: one way to decode them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from clickline.serve.protocols.open_inference import OUTPUT, Tensor
-from clickline.serve.protocols.protos import open_inference_pb2 as messages
-from clickline.serve.requests import Answer, refuse
+from clickline.net.predictor_documents import ModelMetadata
+from clickline.net.protos import open_inference_pb2 as messages
+from clickline.net.request_errors import refuse
+from clickline.serve.prediction import PredictionResult, Tensor
+from clickline.serve.protocols.open_inference import OUTPUT
 
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"),
@@ -32,22 +33,22 @@ _CONTENTS = {
 """By datatype: the field that holds its values, and how they lie in memory. FP16 has no field and is sent raw."""
 
 _SENT_AS = {"<i1": "<i4", "<i2": "<i4", "<u1": "<u4", "<u2": "<u4"}
-"""What travels in a wider field."""
+"""Types that are sent in a wider field."""
 
 
 def tensors_of(request: Any) -> list[Tensor]:
     """The inputs of a ModelInferRequest."""
-    if asked := [one.name for one in request.outputs if one.name != OUTPUT]:
-        raise refuse("malformed", f"The only output is '{OUTPUT}', but the request asks for '{asked[0]}'.")
+    if others := [output.name for output in request.outputs if output.name != OUTPUT]:
+        raise refuse("malformed", f"the only output is {OUTPUT!r}, but the request asks for {others[0]!r}")
     inputs, raw = request.inputs, request.raw_input_contents
     if raw and len(raw) != len(inputs):
         raise refuse("malformed", f"{len(inputs)} inputs, but {len(raw)} raw_input_contents; send one for each")
-    if raw and any(one.HasField("contents") for one in inputs):
+    if raw and any(tensor.HasField("contents") for tensor in inputs):
         raise refuse("malformed", "some inputs have contents beside raw_input_contents; send all in one way")
-    data = [memoryview(one) for one in raw] if raw else [_raw(one) for one in inputs]
+    data = [memoryview(content) for content in raw] if raw else [_raw(tensor) for tensor in inputs]
     return [
-        Tensor(name=one.name, datatype=one.datatype, shape=tuple(one.shape), data=values)
-        for one, values in zip(inputs, data, strict=True)
+        Tensor(name=tensor.name, datatype=tensor.datatype, shape=tuple(tensor.shape), data=values)
+        for tensor, values in zip(inputs, data, strict=True)
     ]
 
 
@@ -75,27 +76,27 @@ def _raw(tensor: Any) -> memoryview:
     return memoryview(narrow.tobytes())
 
 
-def answer_of(answer: Answer, request: Any) -> Any:
-    """The ModelInferResponse: raw if values were sent so, else typed."""
-    probability = np.ascontiguousarray(answer.probability, "<f4")
-    said = messages.ModelInferResponse(model_name=answer.model, model_version=str(answer.version), id=request.id)
-    said.parameters["version"].int64_param = answer.version
-    if answer.tag:
-        said.parameters["tag"].string_param = answer.tag
-    output = said.outputs.add(name=OUTPUT, datatype="FP32", shape=probability.shape)
+def response_of(result: PredictionResult, request: Any) -> Any:
+    """The ModelInferResponse: raw if the request was, else typed."""
+    probability = np.ascontiguousarray(result.probability, "<f4")
+    response = messages.ModelInferResponse(model_name=result.model, model_version=str(result.version), id=request.id)
+    response.parameters["version"].int64_param = result.version
+    if result.tag:
+        response.parameters["tag"].string_param = result.tag
+    output = response.outputs.add(name=OUTPUT, datatype="FP32", shape=probability.shape)
     if request.raw_input_contents:
-        said.raw_output_contents.append(probability.tobytes())
+        response.raw_output_contents.append(probability.tobytes())
     else:
         output.contents.fp32_contents.extend(probability.ravel().tolist())
-    return said
+    return response
 
 
-def metadata_of(said: Mapping[str, Any]) -> Any:
+def metadata_of(metadata: ModelMetadata) -> Any:
     """The ModelMetadataResponse of what HTTP answers as JSON."""
     response = messages.ModelMetadataResponse(
-        name=said["name"], versions=[str(one) for one in said.get("versions", ())], platform=said.get("platform", "")
+        name=metadata["name"], versions=metadata["versions"], platform=metadata["platform"]
     )
-    for field in ("inputs", "outputs"):
-        for one in said[field]:
-            getattr(response, field).add(name=one["name"], datatype=one["datatype"], shape=one["shape"])
+    for field, tensors in ((response.inputs, metadata["inputs"]), (response.outputs, metadata["outputs"])):
+        for tensor in tensors:
+            field.add(name=tensor["name"], datatype=tensor["datatype"], shape=tensor["shape"])
     return response

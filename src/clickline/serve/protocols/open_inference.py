@@ -2,123 +2,150 @@
 
 An input is a column of the log, an output the probability. The binary extension puts arrays behind the JSON as they lie
 in memory; the header Inference-Header-Content-Length then says where the JSON ends. Inputs are read by native code
-straight into rows; here is what is left: the outputs that are wanted, answers, and what there is to be told of a model.
+straight into rows; this module reads which outputs are wanted, writes answers, and describes models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from clickline import __version__
 from clickline._native import Refused, Tensors, json_floats, read_infer_request
-from clickline.config.loading.suggestions import suggestion
-from clickline.serve.requests import Answer, RequestError, refuse, refuse_all
+from clickline.net.predictor_documents import ModelMetadata, ServerMetadata, TensorMetadata
+from clickline.net.request_errors import RequestError, refuse
+from clickline.serve.http.http_messages import Request, Response, error_response
+from clickline.serve.native_refusals import refusal_of
+from clickline.serve.prediction import PredictionInput, PredictionResult, RequestReader
+from clickline.serve.protocols.prediction_protocol import OpenedRequest, ProtocolDescription
 
 if TYPE_CHECKING:
     from clickline.data.schema import Schema
 
 OUTPUT = "probability"
+_BINARY = b"application/octet-stream"
+_HEADER_LENGTH = b"Inference-Header-Content-Length"
+_LONGEST_LENGTH = 12
 _SINGLE = {"criteo", "csv"}
 """Formats whose columns hold one value, unless a slot has a separator."""
 _T = TypeVar("_T")
 
 
-class Tensor(NamedTuple):
-    """One input. Its data are bytes as the binary extension has them, or a list of values, nested or not."""
-
-    name: str
-    datatype: str
-    shape: Sequence[int]
-    data: memoryview | bytes | Sequence[Any]
-    starts: Sequence[int] | None = None
-    """Where each row's values start, and the end, if rows have different numbers of them; then `shape` is not read."""
-
-
-class _Loaded(Protocol):
+class _HasSchema(Protocol):
     @property
     def schema(self) -> Schema: ...
 
 
 class RequestedOutput(msgspec.Struct):
+    """An output that a request asks for."""
+
     name: str
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class V2Request:
-    """A request to infer. `inputs` are for FeatureReader.from_tensors."""
+class InferRequest:
+    """A request to infer. `inputs` are for RequestReader.from_tensors."""
 
     inputs: Tensors
     id: str = ""
     outputs: Sequence[RequestedOutput] = ()
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
     binary_output: bool = False
 
 
 _outputs = msgspec.json.Decoder(list[RequestedOutput])
-_parameters = msgspec.json.Decoder(dict[str, Any])
+_parameters = msgspec.json.Decoder(dict[str, object])
 _text = msgspec.json.Decoder(str)
 
 
-def decode(body: bytes, header_length: int | None) -> V2Request:
-    """`header_length` is the header Inference-Header-Content-Length, None if there is none: then all is JSON."""
+class OpenInference:
+    """Open Inference Protocol v2, with or without binary tensors; a PredictionProtocol."""
+
+    name = "v2"
+    paths = ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer")
+    description = ProtocolDescription(
+        summary="Predict, Open Inference Protocol v2",
+        request="InferRequest",
+        response="InferResponse",
+        example={
+            "inputs": [
+                {"name": "C1", "datatype": "BYTES", "shape": [2], "data": ["68fd1e64", "05db9164"]},
+                {"name": "I1", "datatype": "FP32", "shape": [2], "data": [3, 0]},
+            ]
+        },
+        binary=True,
+    )
+
+    def open(self, body: bytes, request: Request) -> OpenedRequest:
+        length = request.headers.get(b"inference-header-content-length")
+        return OpenedRequest(b"", decode(body, None if length is None else _length(length)))
+
+    def key(self, opened: OpenedRequest) -> str | int | None:
+        key = opened.content.parameters.get("key")
+        return key if isinstance(key, str | int) else None
+
+    def read(self, opened: OpenedRequest, reader: RequestReader, *, most_rows: int) -> PredictionInput:
+        return reader.from_tensors(opened.content.inputs, most_rows=most_rows)
+
+    def answer(self, result: PredictionResult, opened: OpenedRequest) -> Response:
+        body, length = encode(result, opened.content)
+        if length is None:
+            return Response(200, body)
+        return Response(200, body, content_type=_BINARY, headers=((_HEADER_LENGTH, b"%d" % length),))
+
+    def failure(self, error: RequestError, opened: OpenedRequest | None) -> Response:
+        return error_response(error)
+
+
+def decode(body: bytes, header_length: int | None) -> InferRequest:
+    """Open a request. `header_length` is the header Inference-Header-Content-Length; without it, all is JSON."""
     if header_length is not None and header_length < 0:
-        raise refuse("malformed", f"Inference-Header-Content-Length must be at least 0, got {header_length}.")
+        raise refuse("malformed", f"Inference-Header-Content-Length must be at least 0, got {header_length}")
     try:
         inputs, id_, outputs, parameters = read_infer_request(body, header_length)
     except Refused as error:
         raise refusal_of(error) from None
     if id_ is None and outputs is None and parameters is None:
-        return V2Request(inputs)
-    asked = _outputs_of(outputs)
+        return InferRequest(inputs)
+    requested = _requested_outputs(outputs)
     given = _decoded(_parameters, parameters, "parameters", {})
     binary = given.get("binary_data_output") is True
-    if asked:
-        binary = asked[0].parameters.get("binary_data", binary) is True
-    return V2Request(inputs, _decoded(_text, id_, "id", ""), asked, given, binary)
+    if requested:  # what is said of the output itself overrides what is said of all outputs
+        binary = requested[0].parameters.get("binary_data", binary) is True
+    return InferRequest(inputs, _decoded(_text, id_, "id", ""), requested, given, binary)
 
 
-def encode(answer: Answer, request: V2Request) -> tuple[bytes, int | None]:
+def encode(result: PredictionResult, request: InferRequest) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON if binary data follow."""
-    output: dict[str, Any] = {"name": OUTPUT, "datatype": "FP32", "shape": answer.probability.shape}
+    output: dict[str, object] = {"name": OUTPUT, "datatype": "FP32", "shape": result.probability.shape}
     raw = b""
     if request.binary_output:
-        raw = np.ascontiguousarray(answer.probability, "<f4").tobytes()
+        raw = np.ascontiguousarray(result.probability, "<f4").tobytes()
         output["parameters"] = {"binary_data_size": len(raw)}
     else:
-        output["data"] = msgspec.Raw(json_floats(np.ascontiguousarray(answer.probability)))
-    body: dict[str, Any] = {"model_name": answer.model, "model_version": str(answer.version)}
+        output["data"] = msgspec.Raw(json_floats(np.ascontiguousarray(result.probability)))
+    body: dict[str, object] = {"model_name": result.model, "model_version": str(result.version)}
     if request.id:
         body["id"] = request.id
-    body["parameters"] = {"version": answer.version, "tag": answer.tag}
+    body["parameters"] = {"version": result.version, "tag": result.tag}
     body["outputs"] = [output]
     header = msgspec.json.encode(body)
     return (header + raw, len(header)) if request.binary_output else (header, None)
 
 
-def refusal_of(error: Refused, *, features: Sequence[str] = ()) -> RequestError:
-    """What native code refused. `features` that there are, to suggest one for a name that is none."""
-    reason, message, unknown, further, stopped = error.args
-    mistakes = [
-        (why, f"{said}; {suggestion(name, features, kind='features')}" if name else said)
-        for why, said, name in ((reason, message, unknown), *further)
-    ]
-    return refuse_all(mistakes, complete=not stopped)
-
-
-def server_metadata() -> dict[str, Any]:
-    """What GET /v2 says."""
+def server_metadata() -> ServerMetadata:
+    """What GET /v2 answers."""
     return {"name": "clickline", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
-def model_metadata(loaded: _Loaded, name: str, versions: Iterable[int]) -> dict[str, Any]:
-    """What GET /v2/models/{name} says. Inputs are the preferred types: any other is taken as well."""
-    schema = loaded.schema
+def model_metadata(model_version: _HasSchema, name: str, versions: Iterable[int]) -> ModelMetadata:
+    """What GET /v2/models/{name} answers. Inputs have their preferred types: any other is accepted as well."""
+    schema = model_version.schema
     return {
         "name": name,
         "versions": [str(version) for version in versions],
@@ -128,8 +155,8 @@ def model_metadata(loaded: _Loaded, name: str, versions: Iterable[int]) -> dict[
     }
 
 
-def _inputs(schema: Schema) -> list[dict[str, Any]]:
-    inputs: dict[str, dict[str, Any]] = {}
+def _inputs(schema: Schema) -> list[TensorMetadata]:
+    inputs: dict[str, TensorMetadata] = {}
     for slot in schema.slots:
         several = schema.format not in _SINGLE or slot.separator
         column = slot.column or slot.name
@@ -141,12 +168,12 @@ def _inputs(schema: Schema) -> list[dict[str, Any]]:
     return list(inputs.values())
 
 
-def _outputs_of(given: bytes | None) -> list[RequestedOutput]:
-    asked = _decoded(_outputs, given, "outputs", [])
-    if len(asked) > 1 or any(output.name != OUTPUT for output in asked):
-        names = ", ".join(repr(output.name) for output in asked)
-        raise refuse("malformed", f"The only output is '{OUTPUT}', but the request asks for {names}.")
-    return asked
+def _requested_outputs(given: bytes | None) -> list[RequestedOutput]:
+    requested = _decoded(_outputs, given, "outputs", [])
+    if len(requested) > 1 or any(output.name != OUTPUT for output in requested):
+        names = ", ".join(repr(output.name) for output in requested)
+        raise refuse("malformed", f"the only output is {OUTPUT!r}, but the request asks for {names}")
+    return requested
 
 
 def _decoded(decoder: msgspec.json.Decoder[_T], given: bytes | None, what: str, default: _T) -> _T:
@@ -155,4 +182,11 @@ def _decoded(decoder: msgspec.json.Decoder[_T], given: bytes | None, what: str, 
     try:
         return decoder.decode(given)
     except msgspec.DecodeError as error:
-        raise refuse("malformed", f"'{what}' of the request is not what it must be: {error}.") from None
+        raise refuse("malformed", f"{what!r} of the request has a wrong type: {error}") from None
+
+
+def _length(text: bytes) -> int:
+    if not text.isdigit() or len(text) > _LONGEST_LENGTH:
+        shown = text[:20].decode("latin-1")
+        raise refuse("malformed", f"Inference-Header-Content-Length must be a number of bytes, got {shown!r}")
+    return int(text)

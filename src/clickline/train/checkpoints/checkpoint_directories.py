@@ -8,7 +8,7 @@ What is visible as `step-N` is whole. Everything else has a name with a dot in f
 
 `figures-N.json` has figures of step-N and goes with it: see checkpoint_figures.py.
 
-Who takes a run's directory calls `recover`, which clears away what killed processes have left of these.
+A process that takes a run's directory calls `recover`, which clears away what killed processes have left of these.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ def visible_name(unfinished: str) -> str:
     return unfinished.split("-", 1)[1].rpartition("-")[0]
 
 
-def put_in_place(aside: Path, *, check: Callable[[], None]) -> Path:
+def put_in_place(staging: Path, *, check: Callable[[], None]) -> Path:
     """Make a finished checkpoint visible. One of the same step, which a resumed run reaches again, is replaced."""
-    place = aside.with_name(visible_name(aside.name))
+    place = staging.with_name(visible_name(staging.name))
     replaced = place.with_name(f".replaced-{place.name}-{secrets.token_hex(4)}")
     check()
+    # A directory cannot be renamed over another one that has files, so the old one is moved away first.
     if place.exists():
         place.rename(replaced)
         reach("checkpoint.replaced-aside")  # killed here, `recover` puts the old one back
-    aside.rename(place)
+    staging.rename(place)
     sync_directory(place.parent)
     reach("checkpoint.in-place")
     if replaced.exists():

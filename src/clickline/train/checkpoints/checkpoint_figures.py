@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from clickline.config.data import Data
 from clickline.data.sources import files
@@ -41,38 +40,38 @@ def measured_on(data: Data, paths: list[str]) -> list[str]:
 def record(
     checkpoint: Checkpoint, kind: str, measured: CheckpointFigures, *, check: Callable[[], None] = lambda: None
 ) -> None:
-    """Keep figures beside the checkpoint. That this is not possible is no reason to end what has measured them."""
-    known = {name: one for name, one in _read(checkpoint).items() if name != kind}
-    facts = {"manifest_sha256": _identity(checkpoint), "measured": {**known, kind: asdict(measured)}}
+    """Write figures beside the checkpoint. If that fails, only a warning is logged: the figures were shown already."""
+    all_figures = {**_read(checkpoint), kind: measured}
+    saved = {name: asdict(figures) for name, figures in all_figures.items()}
     check()
     try:
-        replace_json(figures_file(checkpoint.path), facts)
+        replace_json(figures_file(checkpoint.path), {"manifest_sha256": _identity(checkpoint), "measured": saved})
     except OSError as error:
         log.warning("figures of %s cannot be kept beside it: %s", checkpoint.path, error)
 
 
 def recorded(checkpoint: Checkpoint) -> dict[str, CheckpointFigures]:
-    """All that was measured on this checkpoint: by `test`, by `valid`."""
+    """All figures of this checkpoint, by kind: `test`, `valid`."""
     found = _read(checkpoint)
     valid, paths = checkpoint.manifest.get("valid"), checkpoint.manifest.get("valid_files")
     if valid and paths is not None:  # manifests without the list have figures of an earlier step, perhaps
-        found.setdefault("valid", {"figures": valid, "files": paths})
-    return {kind: CheckpointFigures(**found[kind]) for kind in KINDS if kind in found}
+        found.setdefault("valid", CheckpointFigures(valid, paths))
+    return {kind: found[kind] for kind in KINDS if kind in found}
 
 
 def _identity(checkpoint: Checkpoint) -> str:
     return str(checkpoint.manifest.get(DIGEST_OF_MANIFEST) or digest_of_manifest(checkpoint.manifest))
 
 
-def _read(checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:
+def _read(checkpoint: Checkpoint) -> dict[str, CheckpointFigures]:
     file = figures_file(checkpoint.path)
     try:
         if file.stat().st_size > MANIFEST_LIMIT:
             raise ValueError(f"larger than {MANIFEST_LIMIT} bytes")
-        facts = json.loads(file.read_bytes())
-        if facts["manifest_sha256"] != _identity(checkpoint):
+        saved = json.loads(file.read_bytes())
+        if saved["manifest_sha256"] != _identity(checkpoint):
             return {}
-        return {kind: {"figures": one["figures"], "files": one["files"]} for kind, one in facts["measured"].items()}
+        return {kind: CheckpointFigures(one["figures"], one["files"]) for kind, one in saved["measured"].items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

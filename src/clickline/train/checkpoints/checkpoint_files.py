@@ -1,6 +1,6 @@
 """Checkpoints: one directory each, complete or invisible.
 
-A checkpoint is written into a hidden directory beside its place, every file synced and its SHA-256 put into the
+A checkpoint is written into a hidden staging directory beside its place, every file synced and its SHA-256 put into the
 manifest, and made visible by one rename. So a killed save leaves the one before usable, and a damaged file is found
 before it is used. docs/reference/checkpoint.md is the specification, checkpoint_directories.py has the renames.
 
@@ -14,9 +14,9 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
@@ -30,13 +30,14 @@ from clickline.files.failpoints import reach
 from clickline.train.checkpoints import checkpoint_directories
 from clickline.train.checkpoints.checkpoint_digests import (
     DIGEST_OF_MANIFEST,
+    FileDigest,
     damage,
     digest_of,
     digest_of_manifest,
     problem_of,
 )
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
-from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, find, read
+from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, CheckpointManifest, find, read
 from clickline.train.sparse_tables import BUCKETS
 
 __all__ = [
@@ -68,90 +69,91 @@ def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
 def write(
     directory: Path,
     *,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     tensors: dict[str, torch.Tensor],
     tables: dict[str, _native.Table],
     check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
     """Write `directory/step-N`, N from the facts, and return it. `check` raises if it must not become visible."""
-    aside = begin(directory, step=facts["step"])
+    staging = begin(directory, step=facts["step"])
     try:
-        files = write_tables(aside, tables)
-        return finish(aside, facts=facts, tensors=tensors, tables=files, check=check)
+        files = write_tables(staging, tables)
+        return finish(staging, facts=facts, tensors=tensors, tables=files, check=check)
     except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
         raise
 
 
 def begin(directory: Path, *, step: int) -> Path:
-    """The hidden directory of a checkpoint to be."""
-    aside = directory / checkpoint_directories.unfinished_name(step)
+    """Make the staging directory of a new checkpoint: hidden, beside the place where it will be visible."""
+    staging = directory / checkpoint_directories.unfinished_name(step)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        aside.mkdir()
+        staging.mkdir()
     except OSError as error:
-        raise _unwritable(aside, error) from error
+        raise _unwritable(staging, error) from error
     reach("checkpoint.begun")
-    return aside
+    return staging
 
 
 def write_tables(
-    aside: Path, tables: dict[str, _native.Table], *, part: int = 0, parts: int = 1
-) -> dict[str, dict[str, Any]]:
+    staging: Path, tables: dict[str, _native.Table], *, part: int = 0, parts: int = 1
+) -> dict[str, FileDigest]:
     """Write one process's tables; returns size and digest of each file, for the manifest."""
     written = {}
     for name, table in tables.items():
-        file = aside / table_file(name, part=part, parts=parts)
+        file = staging / table_file(name, part=part, parts=parts)
         try:
             table.save(str(file))
             written[file.name] = digest_of(file)
         except (OSError, CheckpointError) as error:  # the latter from native code
-            raise _unwritable(aside, error) from error
+            raise _unwritable(staging, error) from error
     reach("checkpoint.tables-written")
     return written
 
 
 def finish(
-    aside: Path,
+    staging: Path,
     *,
-    facts: dict[str, Any],
+    facts: Mapping[str, Any],
     tensors: dict[str, torch.Tensor],
-    tables: dict[str, dict[str, Any]],
+    tables: Mapping[str, FileDigest],
     check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
     """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
     try:
-        write_synced(aside / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        write_synced(staging / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
         reach("checkpoint.dense-written")
-        manifest = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(aside / DENSE)}}
-        manifest[DIGEST_OF_MANIFEST] = digest_of_manifest(manifest)
-        write_synced(aside / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
-        sync_directory(aside)
+        content = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(staging / DENSE)}}
+        manifest = cast(CheckpointManifest, {**content, DIGEST_OF_MANIFEST: digest_of_manifest(content)})
+        write_synced(staging / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
+        # Names must be on the disk before the rename makes them visible, or a crash could show half a checkpoint.
+        sync_directory(staging)
         reach("checkpoint.manifest-written")
-        place = checkpoint_directories.put_in_place(aside, check=check)
+        place = checkpoint_directories.put_in_place(staging, check=check)
         reach("checkpoint.done")
     except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise _unwritable(aside, error) from error
+        shutil.rmtree(staging, ignore_errors=True)
+        raise _unwritable(staging, error) from error
     return Checkpoint(place, manifest)
 
 
-def _unwritable(aside: Path, error: Exception) -> CheckpointError:
-    place = aside.with_name(checkpoint_directories.visible_name(aside.name))
+def _unwritable(staging: Path, error: Exception) -> CheckpointError:
+    place = staging.with_name(checkpoint_directories.visible_name(staging.name))
     return CheckpointError(
-        f"{place}: cannot be written: {error}; those before it are untouched, and --resume goes on from the newest"
+        f"{place}: cannot be written: {error}; those before it are untouched, and --resume continues from the newest"
     )
 
 
 def verify(checkpoint: Checkpoint) -> None:
-    """Raise unless every file is there with the size and SHA-256 that the manifest says, and no other."""
+    """Raise unless every file has the size and SHA-256 that the manifest lists, and there is no other file."""
     problem = problem_of(checkpoint.path, checkpoint.manifest["files"])
     if problem is not None:
         raise CheckpointError(f"{problem}; {_advice(checkpoint)}")
 
 
 def newest_sound(directory: Path, *, before: int | None = None) -> Checkpoint | None:
-    """The newest checkpoint whose every byte is right, of those below a step."""
+    """The newest checkpoint, of those below a step, whose files are all undamaged."""
     for place in sorted(directory.glob("step-*"), reverse=True):
         try:
             found = read(place)
@@ -163,10 +165,10 @@ def newest_sound(directory: Path, *, before: int | None = None) -> Checkpoint | 
 
 
 def _advice(damaged: Checkpoint) -> str:
-    older = newest_sound(damaged.path.parent, before=damaged.step)
-    if older is None:
+    sound = newest_sound(damaged.path.parent, before=damaged.step)
+    if sound is None:
         return "there is no sound checkpoint before it in its run: --fresh starts over"
-    return f"{older.path} is sound: `clickline train JOB --resume-from {older.path}` goes on from there"
+    return f"{sound.path} is sound: `clickline train JOB --resume-from {sound.path}` resumes from it"
 
 
 def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
@@ -219,13 +221,13 @@ def _table_files(checkpoint: Checkpoint) -> dict[str, list[str]]:
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     """The dense part alone, compared with its digest."""
-    file, said = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
+    file, listed = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
     try:
         size = file.stat().st_size
-        content = file.read_bytes() if said is not None and size == said["bytes"] else b""
-        seen = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
-        if seen != said:
-            raise CheckpointError(damage(file, seen=seen, said=said or {"bytes": 0, "sha256": "none"}))
+        content = file.read_bytes() if listed is not None and size == listed["bytes"] else b""
+        seen: FileDigest = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+        if seen != listed:
+            raise CheckpointError(damage(file, seen=seen, listed=listed or {"bytes": 0, "sha256": "none"}))
         return load_tensors(content)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{file}: {error}") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -15,7 +13,7 @@ from clickline.train.learner import Learner
 from clickline.train.run_files.run_directory import job_of
 
 
-def summary(checkpoint: Checkpoint) -> dict[str, Any]:
+def summary(checkpoint: Checkpoint) -> dict[str, object]:
     """Facts of a checkpoint, its tables loaded and counted."""
     learner = _opened(checkpoint)
     standing = checkpoint.manifest["standing"]
@@ -39,7 +37,7 @@ def summary(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def difference(one: Checkpoint, other: Checkpoint) -> dict[str, Any]:
+def difference(one: Checkpoint, other: Checkpoint) -> dict[str, object]:
     """What differs between two checkpoints, in numbers."""
     left, right = dense_tensors(one), dense_tensors(other)
     names = [name for name in left.keys() | right.keys() if name.startswith("model.")]

@@ -1,18 +1,42 @@
-"""A checkpoint as its manifest tells of it: found and read without PyTorch, since its tensors are not looked at."""
+"""Checkpoints found and described by their manifests. Tensors are not loaded here, so PyTorch is not needed."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from clickline.errors import CheckpointError
-from clickline.train.checkpoints.checkpoint_digests import DIGEST_OF_MANIFEST, digest_of_manifest
+from clickline.train.checkpoints.checkpoint_digests import DIGEST_OF_MANIFEST, FileDigest, digest_of_manifest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 
 FORMAT = 1
 MANIFEST_LIMIT = 16 << 20
+
+
+JsonObject = dict[str, Any]
+"""A JSON object whose keys are checked where it is used: a job, a schema, the state of a strategy."""
+
+
+class CheckpointManifest(TypedDict):
+    """manifest.json of a checkpoint: docs/reference/checkpoint.md."""
+
+    format: int
+    step: int
+    standing: JsonObject
+    """Where the run was: a RunPosition, or what the coordinator of parameter servers keeps."""
+    progress: NotRequired[JsonObject | None]
+    """A PieceProgress, within an epoch that is read in pieces."""
+    job: JsonObject
+    schema: JsonObject
+    valid: dict[str, float]
+    """Figures of the validation at this very step."""
+    valid_files: NotRequired[list[str]]
+    files: dict[str, FileDigest]
+    manifest_sha256: NotRequired[str]
+    sequences: NotRequired[JsonObject]
+    """With parameter servers: the requests that each server has executed, so that none is executed again."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +44,7 @@ class Checkpoint:
     """A checkpoint on disk, its manifest read but its files not yet."""
 
     path: Path
-    manifest: dict[str, Any]
+    manifest: CheckpointManifest
 
     @property
     def step(self) -> int:
@@ -28,7 +52,7 @@ class Checkpoint:
 
     @property
     def epoch(self) -> int:
-        """The epoch that it was written in, or at the end of, counted from 1."""
+        """The epoch in which, or at whose end, it was written, counted from 1."""
         standing = self.manifest["standing"]
         parts = (standing.get("position"), standing.get("book"), self.manifest.get("progress"))
         return int(standing["epoch"]) + any(part is not None for part in parts)

@@ -1,6 +1,6 @@
-"""Which checkpoint a run goes on from, and whether it may.
+"""Which checkpoint a run resumes from, and whether it may.
 
-It may only with the job that the checkpoint was made by, apart from what changes no arithmetic.
+A checkpoint can be resumed with the job that made it; only keys that change no arithmetic may differ.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def checkpoint_to_resume(directory: Path, *, resume: bool | Path, fresh: bool) -
     if found:
         raise CheckpointError(
             f"{directory} already holds {len(found)} checkpoint(s), the newest of step {found[-1].step}; "
-            "--resume goes on from it, --fresh throws it away, --set name=… trains elsewhere"
+            "--resume continues from it, --fresh throws it away, --set name=… trains elsewhere"
         )
     return None
 
@@ -72,7 +72,7 @@ def refuse_position(checkpoint: checkpoint_files.Checkpoint | None, *, way: str)
         epochs = checkpoint.manifest["standing"]["epoch"] + 1
         raise CheckpointError(
             f"{checkpoint.path} stands in the middle of an epoch of one process, which shuffles rows across files, and "
-            f"{way} cannot go on from there: finish the epoch first, with --resume --set strategy=single --set "
+            f"{way} cannot resume there: finish the epoch first, with --resume --set strategy=single --set "
             f"cluster.pservers=0 --set cluster.trainers=1 --set train.epochs={epochs}, and resume from the checkpoint "
             "at its end, or begin from its weights with --warm-start"
         )

@@ -2,9 +2,9 @@
 
 Rows of some tables restart at each epoch (docs/decisions/0005). In a run with a past they restart from the values that
 the run was given, not from those of a new row: keys that the new data does not show stay as they were, and those that
-it shows have learned from it once when the run ends. Steps go on counting, so that ticks of the tables and versions of
-two days can be told apart. The checkpoint is linked into the run's directory, as `start`: whoever made it may prune it
-while this run goes on. docs/decisions/0013 has the reasons.
+it shows have learned from it once when the run ends. Steps are counted on, so that ticks of the tables and versions of
+two days differ. The checkpoint is linked into the run's directory, as `start`: the run that made it may prune it while
+this one trains. docs/decisions/0013 has the reasons.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def keep_start(directory: Path, given: Checkpoint) -> Checkpoint:
 
     Checkpoints are never changed in place, so what is linked is what was there. Call it under the run's lock.
     """
-    place, aside = directory / START, directory / f".{START}-writing"
+    place, staging = directory / START, directory / f".{START}-writing"
     try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
         for name in (*given.manifest["files"], MANIFEST):
-            _link_or_copy(given.path / name, aside / name)
-        sync_directory(aside)
+            _link_or_copy(given.path / name, staging / name)
+        sync_directory(staging)
         shutil.rmtree(place, ignore_errors=True)
-        aside.rename(place)
+        staging.rename(place)
         sync_directory(directory)
     except OSError as error:
         raise CheckpointError(f"{place}: the weights to start with cannot be kept there: {error}") from error
@@ -60,7 +60,7 @@ def given_start(directory: Path, warm_start: Path | None) -> Checkpoint | None:
 
 
 def describe_start(source: Path | None, given: Checkpoint, tables: Tables) -> str:
-    """What people are told at the start of such a run."""
+    """The line that is shown at the start of such a run."""
     restarting = [name for name in ("embedding", "linear") if getattr(tables, name).restart_epochs]
     rows = "rows that the data does not touch stay as they are"
     if restarting:
@@ -101,7 +101,7 @@ def restart_rows(
     except CheckpointError as error:
         raise CheckpointError(
             f"{error}; this run began with those weights and restarts its rows from them in each epoch: put them back, "
-            "or go on without restarts: --set tables.embedding.restart_epochs=false"
+            "or continue without restarts: --set tables.embedding.restart_epochs=false"
         ) from error
     checkpoint_files.restore_tables(given, restarted, buckets=buckets)
 

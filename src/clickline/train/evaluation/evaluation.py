@@ -15,6 +15,9 @@ from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.evaluation.metrics import Metrics
 from clickline.train.learner import Learner
 
+EVALUATION_BATCH = 4096
+"""Rows that are predicted at a time."""
+
 
 @dataclass
 class Predictions:
@@ -43,7 +46,7 @@ class Predictions:
 def evaluate(
     learner: Learner, dataset: Dataset, *, metrics: MetricSet, progress: Callable[[int], None] | None = None
 ) -> dict[str, Metrics]:
-    """Figures for each label over all rows of a data set. `progress` is told how many rows are done."""
+    """Figures for each label over all rows of a data set. `progress` is called with the number of rows done."""
     return metrics.measure_all(learner.schema.labels, predict_all(learner, dataset, progress=progress).columns())
 
 

@@ -8,7 +8,6 @@ same figures, bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +42,7 @@ class Metrics:
     more: dict[str, float] = field(default_factory=dict)
     """What the job asks for beside these: recall@k and metrics of the user's own."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, float]:
         """All figures that are defined, by name."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "more"}
         return {name: value for name, value in (named | self.more).items() if value is not None}

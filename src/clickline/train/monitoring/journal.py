@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +53,7 @@ class Interval:
         return self.timed_rows / max(time.perf_counter() - self.started, 1e-9)
 
     def figures(self, settings: MetricSettings, *, labels: int) -> dict[str, float]:
-        """What a line of metrics says, of a model with so many labels."""
+        """The figures of a line of metrics, for a model with `labels` labels."""
         whole = measure(
             np.concatenate(self.logits),
             np.concatenate(self.labels),
@@ -120,7 +119,7 @@ class Journal:
         self._lines = self._path.open("a" if resumed_at is not None else "w", encoding="utf-8")
         self._events = EventWriter(directory / "tensorboard") if tensorboard else None
 
-    def line(self, *, kind: str, step: int, epoch: int, figures: dict[str, Any]) -> None:
+    def line(self, *, kind: str, step: int, epoch: int, figures: Mapping[str, float]) -> None:
         """One line of metrics: `kind` is train, valid or test."""
         self._check()
         try:
@@ -131,7 +130,7 @@ class Journal:
                 self._events.scalars(step=step, values=numbers)
         except OSError as error:
             self.failure = CheckpointError(
-                f"{self._path.parent}: metrics cannot be written: {error}; --resume goes on from the newest "
+                f"{self._path.parent}: metrics cannot be written: {error}; --resume continues from the newest "
                 "checkpoint, --fresh starts over where there is none yet"
             )
             raise self.failure from error
@@ -164,4 +163,6 @@ class Journal:
         try:
             replace_file(self._path, "".join(kept).encode())
         except OSError as error:
-            raise CheckpointError(f"{self._path}: cannot be written: {error}; --resume goes on when it can") from error
+            raise CheckpointError(
+                f"{self._path}: cannot be written: {error}; --resume continues when it can"
+            ) from error

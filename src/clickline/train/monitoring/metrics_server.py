@@ -1,7 +1,7 @@
-"""HTTP for whoever watches a training process: `/metrics` for Prometheus, `/health`, and `/status` of the run.
+"""HTTP server of a training process for monitoring: `/metrics` for Prometheus, `/health`, and `/status` of the run.
 
 On a port of its own, at an address that the job or CLICKLINE_METRICS fixes; on the loopback address and any free port
-unless told otherwise. It answers from threads of its own, and only reads.
+by default. It answers from threads of its own, and only reads.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 VARIABLE = "CLICKLINE_METRICS"
 _SILENCE = 10.0
-"""Seconds after which a connection that says nothing is closed."""
+"""Seconds after which an idle connection is closed."""
 Page = Callable[[str], tuple[int, str, bytes]]
 """Status code, content type and body, by the request's Accept header."""
 
 
 class MetricsServer:
-    """Answers from the moment it is made until it is closed."""
+    """Serves metrics from its construction until `close`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class MetricsServer:
         labels: Labelled,
         families: Callable[[Labelled], Iterator[Metric]],
         complaints: Callable[[], list[str]],
-        status: Callable[[], dict[str, Any]] | None = None,
+        status: Callable[[], Mapping[str, object]] | None = None,
     ) -> None:
         """`complaints` are what is not well; `status` is that of the run, in the process that knows it."""
         registry = CollectorRegistry()
@@ -159,5 +159,5 @@ def _health(complaints: list[str]) -> tuple[int, str, bytes]:
     return _json(503 if complaints else 200, {"well": not complaints, "complaints": complaints})
 
 
-def _json(code: int, facts: dict[str, Any]) -> tuple[int, str, bytes]:
-    return code, "application/json", json.dumps(facts).encode() + b"\n"
+def _json(code: int, content: Mapping[str, object]) -> tuple[int, str, bytes]:
+    return code, "application/json", json.dumps(content).encode() + b"\n"

@@ -1,24 +1,25 @@
-"""How far a pass over pieces of the data has come, in the terms of ranks and of the leases of parameter servers.
+"""The progress of a pass over pieces of the data, for ranks and for the lease table of parameter servers.
 
-The order of a piece's rows follows from seed, epoch and its number alone. So "these pieces are finished, and of those
-so many rows are done" is all that anybody needs to go on, one process or many, with servers or without.
+The order of a piece's rows follows from seed, epoch and its number alone. So which pieces are finished, and how many
+rows of the others are done, is all that is needed to resume, in one process or many, with servers or without.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from clickline.data.leasing.lease_state import History, State
-from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.checkpoint_manifest import Checkpoint, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One step's place in the data."""
+    """Where in the data the rows of one step are from."""
 
     rows: int
-    """Of all ranks together."""
+    """Rows of all ranks together."""
     piece: int | None
     """The piece this rank's rows are from; None when it has no more."""
     done: int = 0
@@ -27,18 +28,18 @@ class Turn:
 
 @dataclass
 class PieceProgress:
-    """How far a pass has come, by piece."""
+    """How much of each piece was trained."""
 
     piece_bytes: int
     trainers: int
-    """Both as they were when the data was cut."""
+    """Both as they were when the data was split into pieces."""
     pieces: int
     finished: set[int] = field(default_factory=set)
     begun: dict[int, int] = field(default_factory=dict)
     """Rows read of pieces that are not known to be finished."""
 
     def heed(self, turn: Turn, *, own: list[int]) -> None:
-        """Own pieces are read in order: those before this turn's are finished."""
+        """Note a step. Own pieces are read in order, so those before the step's piece are finished."""
         behind = [number for number in own if turn.piece is None or number < turn.piece]
         self.finished.update(behind)
         for number in behind:
@@ -47,23 +48,25 @@ class PieceProgress:
             self.begun[turn.piece] = turn.done
 
     def join(self, other: PieceProgress) -> None:
-        """Another rank's, of the same pass."""
+        """Add the progress of another rank in the same pass."""
         self.finished |= other.finished
         self.begun.update({number: max(rows, self.begun.get(number, 0)) for number, rows in other.begun.items()})
         for number in self.finished & self.begun.keys():
             del self.begun[number]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
+        """As a manifest holds it."""
         begun = {str(number): rows for number, rows in sorted(self.begun.items())}
         return {**self.__dict__, "finished": sorted(self.finished), "begun": begun}
 
     @classmethod
-    def from_dict(cls, facts: dict[str, Any]) -> PieceProgress:
-        begun = {int(number): rows for number, rows in facts["begun"].items()}
-        return cls(**{**facts, "finished": set(facts["finished"]), "begun": begun})
+    def from_dict(cls, saved: Mapping[str, Any]) -> PieceProgress:
+        """From what `to_dict` returned."""
+        begun = {int(number): rows for number, rows in saved["begun"].items()}
+        return cls(**{**saved, "finished": set(saved["finished"]), "begun": begun})
 
-    def to_book(self, *, attempts: int) -> dict[str, Any]:
-        """The same as a book of leases of which nobody holds any. Rows of finished pieces are not in it."""
+    def to_book(self, *, attempts: int) -> JsonObject:
+        """A saved lease table with this progress, in which no lease is held. It lacks the rows of finished pieces."""
         history = {piece: History(rows=rows) for piece, rows in self.begun.items()}
         book = State(
             pieces=self.pieces, attempts=attempts, next_lease=1, static=None, done=set(self.finished), history=history
@@ -71,11 +74,11 @@ class PieceProgress:
         return book.to_dict()
 
     @classmethod
-    def from_book(cls, book: dict[str, Any], *, piece_bytes: int, trainers: int) -> PieceProgress:
-        """What a book of leases says is done. Pieces that were set aside stay so: nobody reads them."""
+    def from_book(cls, book: Mapping[str, Any], *, piece_bytes: int, trainers: int) -> PieceProgress:
+        """The progress that a saved lease table records. Pieces that were set aside count as finished."""
         state = State.from_dict(book)
         begun = {piece: history.rows for piece, history in state.history.items() if history.rows}
-        # A cut is made while all stand still, so of what is held every row is known.
+        # A snapshot is taken while all trainers are paused, so every row of a held piece is known.
         begun |= {held.lease.piece: held.rows for held in state.held.values()}
         finished = state.done | set(state.set_aside)
         return cls(
@@ -88,10 +91,11 @@ class PieceProgress:
 
 
 def progress_in(checkpoint: Checkpoint) -> PieceProgress | None:
-    """How far the epoch had come in which a checkpoint was written; None between epochs, and for one process alone."""
+    """The progress of the epoch in which a checkpoint was written; None between epochs, and for one process alone."""
     manifest = checkpoint.manifest
-    if manifest.get("progress") is not None:
-        return PieceProgress.from_dict(manifest["progress"])
+    progress = manifest.get("progress")
+    if progress is not None:
+        return PieceProgress.from_dict(progress)
     standing = manifest["standing"]
     if standing.get("book") is None:
         return None

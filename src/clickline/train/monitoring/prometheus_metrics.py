@@ -1,12 +1,12 @@
 """Prometheus metrics of one process of a run.
 
-Nothing is counted twice: what a process tells the coordinator of itself is read anew whenever somebody asks, and only
+Nothing is counted twice: what a process reports to the coordinator is read again at each scrape, and only
 given Prometheus' names here. Figures that may go down, as those of a run that goes back to a checkpoint, are gauges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -54,7 +54,7 @@ STATES = ("joining", "well", "slow", "dead", "done")
 
 
 class Labelled:
-    """Makes metrics that say which process of which run they are of."""
+    """Makes metrics with the labels of one process of one run."""
 
     def __init__(self, **labels: str) -> None:
         self._labels = labels
@@ -76,21 +76,21 @@ class Labelled:
         return family
 
 
-def member_metrics(make: Labelled, stats: dict[str, Any]) -> Iterator[Metric]:
+def member_metrics(make: Labelled, stats: Mapping[str, Any]) -> Iterator[Metric]:
     """Of a trainer or a server, from what it tells the coordinator."""
-    facts = {**stats, **stats.get("counters", {})}
+    figures = {**stats, **stats.get("counters", {})}
     for key, (name, text) in COUNTERS.items():
-        if key in facts:
-            yield make.counter(name, text, facts[key])
+        if key in figures:
+            yield make.counter(name, text, figures[key])
     for key, (name, text) in GAUGES.items():
-        if key in facts:
-            yield make.gauge(name, text, facts[key])
+        if key in figures:
+            yield make.gauge(name, text, figures[key])
     if stats.get("tables"):
         yield make.gauges("table_rows", "Rows of a table on this server", label="table", values=stats["tables"])
     yield _memory(make, stats["memory_mib"])
 
 
-def run_metrics(make: Labelled, status: dict[str, Any]) -> Iterator[Metric]:
+def run_metrics(make: Labelled, status: Mapping[str, Any]) -> Iterator[Metric]:
     """Of the process that knows the run, from the status that it writes."""
     for key, (name, text) in RUN.items():
         yield make.gauge(name, text, status[key])

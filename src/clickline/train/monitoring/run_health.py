@@ -1,25 +1,25 @@
-"""What is not well in a run, judged by its status: for `clickline status` and for whoever asks the run itself."""
+"""The health of a run, judged by its status: for `clickline status` and for `/health` of the run itself."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 ENDED = ("finished", "failed", "interrupted")
 """Phases after which nobody writes the status any more."""
 STALE = 10.0
-"""Seconds after which a status that is written each second says that nobody writes it."""
+"""Seconds after which a status, which is written each second, counts as abandoned."""
 
 
-def age_of(status: dict[str, Any]) -> float:
+def age_of(status: Mapping[str, Any]) -> float:
     """Seconds since the status was written."""
     written: float = status.get("time", 0)
     return round(max(0.0, time.time() - written), 1)
 
 
-def complaints_of(status: dict[str, Any]) -> Iterator[str]:
-    """Everything that is not well."""
+def complaints_of(status: Mapping[str, Any]) -> Iterator[str]:
+    """Every problem, as a sentence."""
     phase, why, age = status.get("phase"), status.get("why"), age_of(status)
     if phase == "failed":
         yield f"the run failed: {why}" if why else "the run failed"

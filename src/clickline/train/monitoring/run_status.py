@@ -7,19 +7,16 @@ first file is fetched as it is between two steps. Its form is that of the coordi
 from __future__ import annotations
 
 import json
-import os
-import resource
-import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clickline.errors import ReplacedError
 from clickline.files.atomic import replace_json
+from clickline.train.monitoring.member_status import CheckpointStatus, StatusReport, own_process
 from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
 from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
 from clickline.train.monitoring.run_health import ENDED, complaints_of
@@ -27,38 +24,11 @@ from clickline.train.run_files.run_lock import RunLock
 
 if TYPE_CHECKING:
     from clickline.config import Job
-    from clickline.train.run import Run
+    from clickline.train.loop.run import Run
+    from clickline.train.loop.run_checkpoints import SavedCheckpoint
 
 STATUS = "status.json"
 _EVERY = 1.0
-
-
-@dataclass
-class Saved:
-    """The last checkpoint, and how many this process has written."""
-
-    path: Path | None = None
-    seconds: float = 0.0
-    """How long it took; training stands still meanwhile."""
-    count: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a status says it."""
-        if self.path is None:
-            return {}
-        try:
-            written = self.path.stat().st_mtime
-        except OSError:  # somebody has removed it
-            written = None
-        seconds = round(self.seconds, 3)
-        return {
-            "step": int(self.path.name.rpartition("-")[2]),
-            "path": str(self.path),
-            "time": written,
-            "seconds": seconds,
-            "pause_seconds": seconds,
-            "cuts": self.count,
-        }
 
 
 class RunStatus:
@@ -79,9 +49,9 @@ class RunStatus:
             self._metrics = MetricsServer(
                 place,
                 labels=Labelled(run=self._job.name, role="trainer", rank="0"),
-                families=lambda make: run_metrics(make, self.facts()),
-                complaints=lambda: list(complaints_of(self.facts())),
-                status=self.facts,
+                families=lambda make: run_metrics(make, self.report()),
+                complaints=lambda: list(complaints_of(self.report())),
+                status=self.report,
             )
         self.write()
         self._thread.start()
@@ -98,22 +68,22 @@ class RunStatus:
         self.write()
 
     def follow(self, run: Run) -> None:
-        """Tell of this run from now on; before, there is nothing to tell but that it is being prepared."""
+        """Report this run from now on; before, the status only says that it is being prepared."""
         self._run = run
 
-    def facts(self) -> dict[str, Any]:
+    def report(self) -> StatusReport:
         """The status as it is now."""
-        facts = self._facts()
+        report = self._report()
         if self._metrics is not None:
-            facts["members"][0]["metrics"] = self._metrics.address
-        return facts
+            report["members"][0]["metrics"] = self._metrics.address
+        return report
 
-    def _facts(self) -> dict[str, Any]:
+    def _report(self) -> StatusReport:
         run, over = self._run, self._phase in ENDED
-        facts: dict[str, Any] = {
+        report: StatusReport = {
             "time": time.time(),
             "job": self._job.name,
-            "strategy": self._job.way,
+            "strategy": self._job.resolved_strategy,
             "phase": self._phase if over or run is None else run.phase,
             "why": self._why,
             "epoch": 0,
@@ -135,50 +105,51 @@ class RunStatus:
             "faults": [],
         }
         if run is None:
-            facts["members"] = [{**own_process(0), "state": "done" if over else "joining", "silent": 0.0}]
-            return facts
+            report["members"] = [{**own_process(0), "state": "done" if over else "joining", "silent": 0.0}]
+            return report
         silent = 0.0 if over else round(max(0.0, time.monotonic() - run.progress_at), 1)
-        state = "done" if over else "slow" if silent > self._job.cluster.warn_after else "well"
-        losses = run.interval.losses
-        facts |= {
-            "epoch": run.epoch,
-            "step": run.learner.step,
-            "rows": run.standing.rows,
-            "rows_per_second": round(run.interval.rate, 1),
-            "loss": losses[-1] if losses else None,
-            "auc": run.valid_figures.get("auc"),
-            "test": run.tested,
-            "members": [{**member, "state": state, "silent": silent} for member in run.members()],
-            "checkpoint": run.saved.to_dict() if run.saved.path is not None else None,
-        }
-        return facts
+        member_state = "done" if over else "slow" if silent > self._job.cluster.warn_after else "well"
+        losses = run.state.interval.losses
+        report["epoch"], report["step"] = run.state.epoch, run.learner.step
+        report["rows"], report["rows_per_second"] = run.state.position.rows, round(run.state.interval.rate, 1)
+        report["loss"] = losses[-1] if losses else None
+        report["auc"] = run.state.validation_figures.get("auc")
+        report["test"] = run.test_figures
+        report["members"] = [{**member, "state": member_state, "silent": silent} for member in run.members()]
+        report["checkpoint"] = _checkpoint_status(run.checkpoints.newest)
+        return report
 
     def write(self) -> None:
         """Replace the file, unless another process has the directory by now."""
         with suppress(OSError, ReplacedError):  # a full disk must not end a run for the sake of its status
             self._lock.check()
-            replace_json(self._lock.directory / STATUS, self.facts(), synced=False)
+            replace_json(self._lock.directory / STATUS, self.report(), synced=False)
 
     def _write_on(self) -> None:
         while not self._ended.wait(_EVERY):
             self.write()
 
 
-def own_process(rank: int) -> dict[str, Any]:
-    """What a process that trains says of itself, whatever it trains."""
+def _checkpoint_status(newest: SavedCheckpoint) -> CheckpointStatus | None:
+    if newest.path is None:
+        return None
+    try:
+        written = newest.path.stat().st_mtime
+    except OSError:  # somebody has removed it
+        written = None
+    seconds = round(newest.seconds, 3)
     return {
-        "role": "trainer",
-        "rank": rank,
-        "name": f"trainer.{rank}",
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "address": "",
-        "memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "step": int(newest.path.name.rpartition("-")[2]),
+        "path": str(newest.path),
+        "time": written,
+        "seconds": seconds,
+        "pause_seconds": seconds,
+        "cuts": newest.count,
     }
 
 
 def end_status(lock: RunLock, error: BaseException) -> None:
-    """For a launcher whose ranks are gone: say so in the status if the rank that writes it could not."""
+    """For a launcher whose ranks are gone: end the status if the rank that writes it could not."""
     with suppress(OSError, ValueError, ReplacedError):
         lock.check()
         file = lock.directory / STATUS
@@ -191,7 +162,7 @@ def end_status(lock: RunLock, error: BaseException) -> None:
 
 
 def reason_of(directory: Path) -> str:
-    """Why the run that has its status here ended, if it says so."""
+    """Why the run of a directory ended, if its status has a reason."""
     with suppress(OSError, ValueError, AttributeError):
         return json.loads((directory / STATUS).read_bytes()).get("why") or ""
     return ""

@@ -1,1 +1,1 @@
-"""A run's directory: where its files are, who may write to it, and what it came to."""
+"""A run's directory: where its files are, which process may write to it, and its result."""

@@ -1,7 +1,7 @@
 """Copies of the user's own files in a run's directory, so that the run can be opened wherever one is.
 
 Only the files that the job names as `path/file.py:Name` are copied: a model, a reader, metrics. Modules that they
-import, and what is named as `module:Name`, have to be importable by whoever opens the run.
+import, and what is named as `module:Name`, have to be importable where the run is opened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("clickline.train")
 CODE = "code"
 LIMIT = 1 << 20
-"""Bytes of one file; a larger one is no program that somebody wrote."""
+"""Bytes of one file; a larger one is not a program."""
 
 
 def keep_own_code(job: Job, directory: Path) -> None:

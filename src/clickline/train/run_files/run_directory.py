@@ -1,7 +1,8 @@
-"""What somebody means by a path: a run's directory, its job file, one of its checkpoints, or a suite's state directory.
+"""From a path to a run or a checkpoint.
 
-Every verb and function that is about a run or a checkpoint finds it here, so all of them take the same things. Whoever
-only looks for a run does not wait for PyTorch.
+The path may be a run's directory, its job file, one of its checkpoints, or a suite's state directory: every verb and
+function that is about a run or a checkpoint finds it here, so all of them take the same paths. Finding a run does not
+load PyTorch.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def find_checkpoint(where: str | Path) -> Checkpoint:
 def write_job(directory: Path, job: Job) -> Path:
     """Leave the job as it was resolved, and copies of the user's own files that it names. Returns the job's file.
 
-    For processes that are started with it, and for whoever goes on with the run.
+    For processes that are started with it, and for resuming the run.
     """
     path = directory / JOB_FILE
     keep_own_code(job, directory)

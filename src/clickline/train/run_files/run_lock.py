@@ -1,11 +1,11 @@
 """The right to write to a run's directory, which one process has at a time.
 
 `.run.lock` is locked with flock for as long as the process lives that trains or coordinates there: the kernel lets go
-of it when that process ends, whichever way. Whoever comes second is refused before it has changed anything.
+of it when that process ends, whichever way. A second process is refused before it has changed anything.
 
 Between hosts, flock reaches as far as the file system takes it: Linux's NFS client turns it into a lock at the server,
-unless the mount says `nolock`, `local_lock=flock` or `local_lock=all`. Where it does not reach, or where somebody has
-removed the file, a second process can take the directory from the first. Therefore the file also names its holder,
+unless the mount says `nolock`, `local_lock=flock` or `local_lock=all`. Where it does not reach, or where the file
+was removed, a second process can take the directory from the first. Therefore the file also names its holder,
 with an epoch that grows by one each time, and `check` raises ReplacedError in the process that is not the holder any
 more. It is called before every change: to `coordinator.json`, which carries the epoch as well, to the journal, and
 before a checkpoint becomes visible or is removed. Between that look and the change there remain some microseconds; only
@@ -21,9 +21,9 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.files.atomic import remove_unfinished, sync_directory
@@ -69,7 +69,7 @@ class RunLock:
     @property
     def epoch(self) -> int:
         """Grows with every process that takes the directory."""
-        return int(self._holder[EPOCH])
+        return _epoch(self._holder)
 
     @property
     def nonce(self) -> str:
@@ -82,7 +82,7 @@ class RunLock:
             with self._path.open("rb") as file:  # to open it is what makes an NFS client ask its server
                 content = file.read(_LIMIT)
         except FileNotFoundError:
-            return  # removed, but nobody has come after us
+            return  # removed, but no other process has taken the directory
         if content != self._content:
             raise ReplacedError(
                 f"{self.directory} was taken over by {_described(_holder(self._path))}; this process was replaced and "
@@ -135,7 +135,7 @@ class RunLock:
             "nonce": secrets.token_hex(8),
         }
         self._content = json.dumps(self._holder).encode() + b"\n"
-        # In place, since the lock is on this very file. Torn by a crash it names nobody, and needs not.
+        # In place, since the lock is on this very file. If a crash tears it, it names no holder, and need not.
         os.pwrite(self._descriptor, self._content, 0)
         os.ftruncate(self._descriptor, len(self._content))
         os.fsync(self._descriptor)
@@ -144,29 +144,30 @@ class RunLock:
         checkpoint_directories.recover(self.directory / "checkpoints")
 
 
-def _object(path: Path) -> dict[str, Any]:
-    """A JSON object, or an empty one in place of what cannot be read."""
+def _object(path: Path) -> Mapping[str, object]:
+    """The JSON object in a file; an empty one if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
+        content = json.loads(path.read_bytes())
+        if isinstance(content, dict):
+            return content
     return {}
 
 
-def _holder(path: Path) -> dict[str, Any]:
+def _holder(path: Path) -> Mapping[str, object]:
+    """What the lock file says of its holder."""
     with suppress(OSError):
         if path.stat().st_size <= _LIMIT:
             return _object(path)
     return {}
 
 
-def _epoch(facts: dict[str, Any]) -> int:
-    found = facts.get(EPOCH)
-    return found if isinstance(found, int) and found > 0 else 0
+def _epoch(content: Mapping[str, object]) -> int:
+    epoch = content.get(EPOCH)
+    return epoch if isinstance(epoch, int) and epoch > 0 else 0
 
 
-def _described(holder: dict[str, Any]) -> str:
+def _described(holder: Mapping[str, object]) -> str:
     if "pid" not in holder:
-        return "a process that has not said yet who it is"
-    said = {key: str(holder.get(key, "?"))[:100] for key in ("role", "pid", "host", "since")}
-    return "{role}, process {pid} on host {host}, since {since}".format(**said)
+        return "a process that has not written its name yet"
+    parts = {key: str(holder.get(key, "?"))[:100] for key in ("role", "pid", "host", "since")}
+    return "{role}, process {pid} on host {host}, since {since}".format(**parts)

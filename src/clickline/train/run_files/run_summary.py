@@ -1,6 +1,6 @@
-"""A run in a few facts, from the files in its directory: for lists of runs and for comparing two.
+"""A summary of a run, from the files in its directory: for lists of runs and for comparing two.
 
-Nothing here needs PyTorch. Whatever a run has not written yet, or was written by an older version, is None.
+Nothing here needs PyTorch. Keys that a run has not written yet, or that an earlier version did not write, are None.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from clickline.config import Job
 from clickline.config.loading.reader import read_job
@@ -17,7 +17,7 @@ from clickline.errors import ClicklineError
 from clickline.train.checkpoints import checkpoint_manifest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_figures import recorded
-from clickline.train.checkpoints.checkpoint_manifest import MANIFEST_LIMIT, Checkpoint
+from clickline.train.checkpoints.checkpoint_manifest import MANIFEST_LIMIT, Checkpoint, JsonObject
 from clickline.train.monitoring.run_health import ENDED, STALE, age_of
 from clickline.train.monitoring.run_status import STATUS
 from clickline.train.run_files.run_directory import CHECKPOINTS, JOB_FILE, find_run
@@ -29,7 +29,7 @@ _SIGNS = (STATUS, JOB_FILE, "metrics.jsonl", CHECKPOINTS)
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run, or one of its checkpoints, is and came to."""
+    """A run, or one of its checkpoints: its settings, its progress and its figures."""
 
     path: str
     """What was read: the run's directory, the checkpoint, or a job file that has not been run."""
@@ -49,10 +49,19 @@ class RunSummary:
     """When this was written, in seconds since 1970."""
     problem: str | None = None
     """Why some of it could not be read."""
-    job: dict[str, Any] = field(default_factory=dict)
+    job: JsonObject = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
+
+
+class _FromJob(TypedDict, total=False):
+    """The keys of a summary that a job alone gives."""
+
+    job: JsonObject
+    strategy: str | None
+    model: str | None
+    epochs: int | None
 
 
 def summary_of(where: str | Path) -> RunSummary:
@@ -63,7 +72,7 @@ def summary_of(where: str | Path) -> RunSummary:
     if path.is_file() and path.name != JOB_FILE:
         job = read_job(path).job
         if not (Path(job.output) / job.name).is_dir():
-            return RunSummary(path=str(path), name=job.name, state="not run", **_facts(job.model_dump(mode="json")))
+            return RunSummary(path=str(path), name=job.name, state="not run", **_from_job(job.model_dump(mode="json")))
     run = find_run(path)
     if not _is_run(run):
         raise ClicklineError(f"{where} is not the directory of a run: it has none of {', '.join(_SIGNS)}")
@@ -117,16 +126,14 @@ def _of_run(directory: Path) -> RunSummary:
         result = {}
     valid = {"auc": status["auc"]} if status.get("auc") is not None else {}
     written = [(directory / name).stat().st_mtime for name in (STATUS, RESULT, JOB_FILE) if (directory / name).exists()]
-    facts = _facts(job)
+    from_job = _from_job(job)
+    from_job["strategy"] = status.get("strategy") or from_job.get("strategy")
+    from_job["epochs"] = status.get("epochs") or from_job.get("epochs")
     return RunSummary(
         path=str(directory),
         name=job.get("name") or status.get("job") or directory.name,
         state=state,
-        **facts
-        | {
-            "strategy": status.get("strategy") or facts.get("strategy"),
-            "epochs": status.get("epochs") or facts.get("epochs"),
-        },
+        **from_job,
         epoch=status.get("epoch"),
         steps=result.get("steps", status.get("step")),
         rows=result.get("rows", status.get("rows")),
@@ -144,7 +151,7 @@ def _of_checkpoint(checkpoint: Checkpoint) -> RunSummary:
         path=str(checkpoint.path),
         name=manifest["job"].get("name"),
         state="checkpoint",
-        **_facts(manifest["job"]),
+        **_from_job(manifest["job"]),
         epoch=checkpoint.epoch,
         steps=checkpoint.step,
         rows=manifest["standing"].get("rows"),
@@ -154,19 +161,19 @@ def _of_checkpoint(checkpoint: Checkpoint) -> RunSummary:
     )
 
 
-def _facts(job: dict[str, Any]) -> dict[str, Any]:
-    """What a job alone says; a job of another version of the program may not be valid any more."""
+def _from_job(job: JsonObject) -> _FromJob:
+    """What a job alone gives; a job of another version of the program may not be valid any more."""
     if not job:
         return {}
     try:
-        strategy: Any = Job.model_validate(job).way
+        strategy: Any = Job.model_validate(job).resolved_strategy
     except ValueError:
         strategy = job.get("strategy")
     model, train = job.get("model") or {}, job.get("train") or {}
     return {"job": job, "strategy": strategy, "model": model.get("name"), "epochs": train.get("epochs")}
 
 
-def _job_of_newest(directory: Path, problems: list[str]) -> dict[str, Any]:
+def _job_of_newest(directory: Path, problems: list[str]) -> JsonObject:
     try:
         found = checkpoint_manifest.find(directory / CHECKPOINTS)
     except ClicklineError as error:  # or one that was removed while we looked
@@ -175,17 +182,17 @@ def _job_of_newest(directory: Path, problems: list[str]) -> dict[str, Any]:
     return dict(found[-1].manifest["job"]) if found else {}
 
 
-def _json(file: Path, problems: list[str]) -> dict[str, Any]:
-    """An object from a file; none if there is no such file, or it cannot be read, which is a problem."""
+def _json(file: Path, problems: list[str]) -> JsonObject:
+    """The JSON object in a file; an empty one if there is no such file, or, as a problem, if it cannot be read."""
     try:
         if file.stat().st_size > MANIFEST_LIMIT:
             raise ValueError(f"larger than {MANIFEST_LIMIT} bytes")
-        found = json.loads(file.read_bytes())
-        if not isinstance(found, dict):
-            raise ValueError("holds no JSON object")
+        content = json.loads(file.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError("not a JSON object")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         problems.append(f"{file}: cannot be read: {error}")
         return {}
-    return found
+    return content

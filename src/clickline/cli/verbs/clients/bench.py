@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,6 +23,9 @@ from clickline.cli.shared.client_options import (
     refusals_as_errors,
 )
 from clickline.cli.shared.output import AsJson, errors, print_json, results, say
+
+if TYPE_CHECKING:
+    from clickline.net.predictor_documents import ModelMetadata
 
 app = typer.Typer(help="Measure what runs: how fast, how many, how many fail.", no_args_is_help=True)
 _MOST_ROWS = 10_000
@@ -74,12 +77,12 @@ def serve(
     Example: clickline bench serve http://127.0.0.1:8010 --connections 8 --duration 10
     """
     from clickline.client.http_requests import default_model, token_of
-    from clickline.client.load.http_load import Load
+    from clickline.client.load.http_load import LoadPlan
     from clickline.client.load.load_test import PROTOCOLS, measure
 
     if protocol not in PROTOCOLS:
         raise typer.BadParameter(f"'{protocol}' is none; known are {', '.join(PROTOCOLS)}", param_hint="--protocol")
-    load = Load(
+    load = LoadPlan(
         connections=connections or (1 if rate is None else 32),
         rate=rate,
         requests=requests,
@@ -99,7 +102,7 @@ def serve(
                 per_request=rows,
                 model=name,
                 token=token_of(None),
-                tell=tell,
+                on_progress=tell,
             )
     if as_json:
         print_json(figures)
@@ -109,7 +112,7 @@ def serve(
         raise typer.Exit(1)
 
 
-def _rows(metadata: dict[str, Any], file: str | None, seed: int) -> list[dict[str, Any]]:
+def _rows(metadata: ModelMetadata, file: str | None, seed: int) -> list[dict[str, Any]]:
     from clickline.client.made_up_rows import columns, sample_rows
     from clickline.client.request_rows import read_file
     from clickline.errors import DataError
@@ -117,14 +120,14 @@ def _rows(metadata: dict[str, Any], file: str | None, seed: int) -> list[dict[st
     if file is None:
         return sample_rows(metadata, 1000, seed=seed)
     rows = read_file(file, standard_input=sys.stdin, columns=lambda: columns(metadata))
-    if found := list(islice(rows, _MOST_ROWS)):
-        return found
+    if first := list(islice(rows, _MOST_ROWS)):
+        return first
     raise DataError(f"there are no rows in {file}")
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, float], None] | None]:
-    """A bar where somebody watches."""
+    """A progress bar on a terminal."""
     console = errors()
     if quiet or not console.is_terminal:
         yield None

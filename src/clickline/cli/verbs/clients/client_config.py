@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clickline.cli.shared.client_options import ModelName, client_of, model_metadata, refusals_as_errors
 from clickline.cli.shared.output import AsJson, print_json, say
+
+if TYPE_CHECKING:
+    from clickline.net.predictor_documents import ModelMetadata
 
 _PREDICT = '''\
 """Asks the predictor about the rows of sample.json: python predict.py"""
@@ -126,7 +129,7 @@ def _predictor_of(state: Path) -> tuple[str, str | None]:
     return address, suite.get("model")
 
 
-def _sample(metadata: dict[str, Any], file: str | None) -> list[dict[str, Any]]:
+def _sample(metadata: ModelMetadata, file: str | None) -> list[dict[str, Any]]:
     from clickline.client.made_up_rows import columns, sample_rows
     from clickline.client.request_rows import read_file
     from clickline.errors import DataError
@@ -140,17 +143,18 @@ def _sample(metadata: dict[str, Any], file: str | None) -> list[dict[str, Any]]:
 
 
 def _files(
-    url: str, authority: str, model: str, version: int, metadata: dict[str, Any], rows: list[dict[str, Any]]
+    url: str, authority: str, model: str, version: int, metadata: ModelMetadata, rows: list[dict[str, Any]]
 ) -> dict[str, str]:
     """Their texts by name."""
     import yaml
 
     columns = [
-        {"name": one["name"], "type": one["datatype"], "several": len(one["shape"]) > 1} for one in metadata["inputs"]
+        {"name": column["name"], "type": column["datatype"], "several": len(column["shape"]) > 1}
+        for column in metadata["inputs"]
     ]
     settings = {"url": url, "model": model, "timeout": 5.0, "retries": 2, "columns": columns}
     head = f"# How to ask; made by clickline client-config when version {version} was in service.\n"
-    slots = [one["name"] for one in metadata["inputs"] if one["datatype"] == "BYTES"]
+    slots = [column["name"] for column in metadata["inputs"] if column["datatype"] == "BYTES"]
     return {
         "client.yaml": head + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
         "sample.json": json.dumps({"instances": rows}, indent=2, ensure_ascii=False) + "\n",

@@ -93,7 +93,7 @@ def _rows(
         return columns(model_metadata(client, model))
 
     rows = read_file(
-        file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known, on_left_out=say_note
+        file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known, on_dropped=say_note
     )
     first = next(rows, None)
     if first is None:

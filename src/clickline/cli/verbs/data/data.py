@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -49,8 +49,8 @@ def criteo(
 
     common = _common(rows, seed, test_rows, files, compress, force)
     with _progress(rows) as progress:
-        facts = write_criteo(out, **common, ids=ids, progress=progress)
-    _show(facts, as_json=as_json)
+        written = write_criteo(out, **common, ids=ids, progress=progress)
+    _show(written, as_json=as_json)
 
 
 @app.command()
@@ -75,8 +75,8 @@ def movielens(
 
     common = _common(rows, seed, test_rows, files, compress, force)
     with _progress(rows) as progress:
-        facts = write_movielens(out, **common, progress=progress)
-    _show(facts, as_json=as_json)
+        written = write_movielens(out, **common, progress=progress)
+    _show(written, as_json=as_json)
 
 
 @app.command()
@@ -98,8 +98,8 @@ def slots(
 
     common = _common(rows, seed, test_rows, files, compress, force)
     with _progress(rows) as progress:
-        facts = write_slots(out, **common, progress=progress)
-    _show(facts, as_json=as_json)
+        written = write_slots(out, **common, progress=progress)
+    _show(written, as_json=as_json)
 
 
 def _common(rows: int, seed: int, test_rows: int | None, files: int, compress: str, force: bool) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _common(rows: int, seed: int, test_rows: int | None, files: int, compress: s
 
 @contextmanager
 def _progress(rows: int) -> Iterator[Callable[[int], None] | None]:
-    """A bar where somebody watches."""
+    """A progress bar on a terminal."""
     console = errors()
     if not console.is_terminal:
         yield None
@@ -120,15 +120,15 @@ def _progress(rows: int) -> Iterator[Callable[[int], None] | None]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _show(facts: dict[str, Any], *, as_json: bool) -> None:
+def _show(written: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
-        print_json(facts)
+        print_json(written)
         return
     for what in ("train", "test"):
-        for path in facts["files"][what]:
+        for path in written["files"][what]:
             say(f"{what}: {path}")
-    scored = "test" if facts["test"] else "train"
-    score = facts[scored]
+    scored = "test" if written["test"] else "train"
+    score = written[scored]
     best = "" if score["best_auc"] is None else f", best AUC that any model can have there {score['best_auc']:.4f}"
-    say(f"{facts['rows']:,} rows, click rate of the {scored} rows {score['ctr']:.4f}{best}")
-    say(f"next: clickline train {facts['files']['job']}")
+    say(f"{written['rows']:,} rows, click rate of the {scored} rows {score['ctr']:.4f}{best}")
+    say(f"next: clickline train {written['files']['job']}")

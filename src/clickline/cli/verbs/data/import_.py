@@ -95,7 +95,7 @@ def movielens(
 
 @contextmanager
 def _progress(title: str, *, shown: bool) -> Iterator[Callable[[float | None], None]]:
-    """A bar on stderr, if somebody is there to see it."""
+    """A progress bar on stderr, if that is a terminal."""
     console = errors()
     if not (shown and console.is_terminal):
         yield lambda share: None

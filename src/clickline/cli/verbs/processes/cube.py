@@ -93,18 +93,18 @@ def get(
     from clickline.errors import PeerError
 
     with _connected(servers, name) as cube:
-        found = cube.get(table, keys, version=version)
-    if found.code != OK:
-        raise PeerError(f"some shards could not be asked: {'; '.join(found.errors)}")
+        rows = cube.get(table, keys, version=version)
+    if rows.code != OK:
+        raise PeerError(f"some shards could not be asked: {'; '.join(rows.errors)}")
     shown = []
     for index, key in enumerate(keys):
-        ok = bool(found.status[index] == FOUND)
-        row = found.decoded()[index].tolist() if ok and found.dtype else found.value(index).hex() if ok else None
+        ok = bool(rows.status[index] == FOUND)
+        row = rows.decoded()[index].tolist() if ok and rows.dtype else rows.value(index).hex() if ok else None
         shown.append({"key": key, "found": ok, "value": row})
     if as_json:
-        print_json({"version": found.version, "dtype": found.dtype, "dim": found.dim, "rows": shown})
+        print_json({"version": rows.version, "dtype": rows.dtype, "dim": rows.dim, "rows": shown})
     else:
-        say(f"version {found.version}")
+        say(f"version {rows.version}")
         for one in shown:
             say(f"{one['key']}: {one['value'] if one['found'] else 'no such key'}")
     if not all(one["found"] for one in shown):
@@ -144,19 +144,19 @@ def bench(
         if not len(drawn):
             raise DataError(f"{keys}: no keys in it")
     with _connected(servers, name, hedge=hedge) as cube:
-        found = measure(cube, table, drawn, batch=batch, threads=threads, requests=requests)
+        measured = measure(cube, table, drawn, batch=batch, threads=threads, requests=requests)
     if as_json:
-        print_json(found)
+        print_json(measured)
         return
     shown = Table("what", "value")
-    for key, value in found["microseconds"].items():
+    for key, value in measured["microseconds"].items():
         shown.add_row(key if key == "avg" else f"{key} %", f"{value:,.1f} us")
     for label, number in (
-        ("qps", found["qps"]),
-        ("keys_per_second", found["keys_per_second"]),
-        ("requests", found["requests"]),
-        ("failed", found["failed"]),
-        ("missing_keys", found["missing_keys"]),
+        ("qps", measured["qps"]),
+        ("keys_per_second", measured["keys_per_second"]),
+        ("requests", measured["requests"]),
+        ("failed", measured["failed"]),
+        ("missing_keys", measured["missing_keys"]),
     ):
         shown.add_row(label, f"{number:,}")
     results().print(shown)

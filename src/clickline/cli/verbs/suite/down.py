@@ -20,15 +20,15 @@ def down(
 ) -> None:
     """Stop a running suite and wait until all of it is gone; what it made stays, and `clickline up` goes on from there.
 
-    What a suite that was killed has left is cleared away. That none is running is no error.
+    What a suite that was killed has left is cleared away. That none is running is not an error.
 
     Example: clickline down
     """
     from clickline.launch import suite_state
 
     began = time.monotonic()
-    found = suite_state.read_suite(state) or {}
-    parts = [one for one in found.get("components", ()) if one.get("pid")]
+    record = suite_state.read_suite(state) or {}
+    parts = [component for component in record.get("components", ()) if component.get("pid")]
     was_up = suite_state.is_up(state)
     by_itself = suite_state.stop(state, seconds=wait) if was_up else True
     left = suite_state.clear(state)
@@ -37,7 +37,7 @@ def down(
         print_json({"was_up": was_up, "by_itself": by_itself, "left": left, "seconds": seconds})
     elif was_up:
         how = "stopped" if by_itself else f"did not stop within {wait:g} s and was killed"
-        say(f"the suite in {state}, process {found.get('pid')} with {len(parts)} parts, {how} ({seconds:.1f} s)")
+        say(f"the suite in {state}, process {record.get('pid')} with {len(parts)} parts, {how} ({seconds:.1f} s)")
     elif not left:
         say(f"no suite is up in {state}")
     if left and not as_json:

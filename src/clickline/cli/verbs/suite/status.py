@@ -52,66 +52,68 @@ def status(
 
     directory = find_run(run)
     if watch and not as_json:
-        found = live_page.watch(
+        seen = live_page.watch(
             lambda: _read(directory),
             page=lambda one: _page(one, age_of(one)),
             over=lambda one: one.get("phase") in ENDED,
         )
     else:
-        found = _read(directory)
-        age = age_of(found)
-        complaints = list(complaints_of(found))
+        seen = _read(directory)
+        age = age_of(seen)
+        complaints = list(complaints_of(seen))
         if as_json:
-            print_json({**found, "age": age, "well": not complaints, "complaints": complaints})
+            print_json({**seen, "age": age, "well": not complaints, "complaints": complaints})
         else:
-            results().print(_page(found, age))
-    if list(complaints_of(found)):
+            results().print(_page(seen, age))
+    if list(complaints_of(seen)):
         raise typer.Exit(1)
 
 
 def _read(directory: Path) -> dict[str, Any]:
     file = directory / "status.json"
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        status = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ClicklineError(f"{directory} has no status.json: it is not the directory of a run") from None
     except (OSError, ValueError) as error:
         raise ClicklineError(f"{file} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise ClicklineError(f"{file} holds no status")
-    return found
+    if not isinstance(status, dict):
+        raise ClicklineError(f"{file} is not a status")
+    return status
 
 
-def _page(found: dict[str, Any], age: float) -> RenderableType:
-    members = found.get("members", [])
-    parts: list[RenderableType] = [Text(line) for line in _summary(found, age)]
+def _page(status: dict[str, Any], age: float) -> RenderableType:
+    members = status.get("members", [])
+    parts: list[RenderableType] = [Text(line) for line in _summary(status, age)]
     if members:
         parts.append(Members(members))
     parts += [Text(line) for line in _tables(members)]
     parts += [Text(f"metrics of {m['name']}: {m['metrics']}", overflow="fold") for m in members if m.get("metrics")]
-    parts += [Text(str(fault), style="yellow") for fault in found.get("faults", ())[-5:]]
-    parts += [Text(complaint, style="red") for complaint in complaints_of(found)]
+    parts += [Text(str(fault), style="yellow") for fault in status.get("faults", ())[-5:]]
+    parts += [Text(complaint, style="red") for complaint in complaints_of(status)]
     return Group(*parts)
 
 
-def _summary(found: dict[str, Any], age: float) -> Iterator[str]:
-    yield f"{found.get('job', '?')}: {found.get('phase', '?')}, {found.get('strategy', '?')}, {age:.0f} s ago"
-    facts = [f"{name} {shown(found[name])}" for name in ("step", "rows") if found.get(name) is not None]
-    if found.get("epochs"):
-        facts.insert(0, f"epoch {max(found['epoch'], 1)} of {found['epochs']}")
-    facts += [f"{shown(found['rows_per_second'])} rows/s"] if found.get("rows_per_second") is not None else []
-    facts += [f"{name} {found[name]:.5f}" for name in ("loss", "auc") if found.get(name) is not None]
-    facts += [f"test {name} {found['test'][name]:.5f}" for name in ("auc", "logloss") if name in found.get("test", ())]
-    yield ", ".join(facts)
-    if pieces := found.get("pieces"):
+def _summary(status: dict[str, Any], age: float) -> Iterator[str]:
+    yield f"{status.get('job', '?')}: {status.get('phase', '?')}, {status.get('strategy', '?')}, {age:.0f} s ago"
+    figures = [f"{name} {shown(status[name])}" for name in ("step", "rows") if status.get(name) is not None]
+    if status.get("epochs"):
+        figures.insert(0, f"epoch {max(status['epoch'], 1)} of {status['epochs']}")
+    figures += [f"{shown(status['rows_per_second'])} rows/s"] if status.get("rows_per_second") is not None else []
+    figures += [f"{name} {status[name]:.5f}" for name in ("loss", "auc") if status.get(name) is not None]
+    figures += [
+        f"test {name} {status['test'][name]:.5f}" for name in ("auc", "logloss") if name in status.get("test", ())
+    ]
+    yield ", ".join(figures)
+    if pieces := status.get("pieces"):
         counts = ", ".join(f"{pieces[name]} {name}" for name in ("done", "active", "left") if name in pieces)
         yield f"pieces of data: {counts}, {len(pieces.get('set_aside', ()))} set aside"
     mishaps = ", ".join(
-        f"{shown(found.get(name) or 0)} {name.replace('_', ' ')}"
+        f"{shown(status.get(name) or 0)} {name.replace('_', ' ')}"
         for name in ("restarts", "repeated_rows", "lost_pushes")
     )
-    yield f"{mishaps}, generation {found.get('generation', 1)}"
-    if checkpoint := found.get("checkpoint"):
+    yield f"{mishaps}, generation {status.get('generation', 1)}"
+    if checkpoint := status.get("checkpoint"):
         age_of_it = "" if checkpoint["time"] is None else f"{shown(max(0.0, time.time() - checkpoint['time']))} s old, "
         yield (
             f"checkpoint of step {shown(checkpoint['step'])}, {age_of_it}took {shown(checkpoint['seconds'])} s, "

@@ -17,7 +17,7 @@ def up(
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="A job of your own; the demo if none.")] = None,
     overrides: Overrides = None,
     rows: Annotated[
-        int | None, typer.Option(min=1000, help=f"Rows of demo data; {DEMO_ROWS:,} if not said.", show_default=False)
+        int | None, typer.Option(min=1000, help=f"Rows of demo data; {DEMO_ROWS:,} if not given.", show_default=False)
     ] = None,
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the predictor, if it is free; else any.")] = 8010,
@@ -30,7 +30,7 @@ def up(
             min=0,
             max=3600,
             metavar="SECONDS",
-            help="Who stands still for so long is killed and started anew; 0: never.",
+            help="A process that stands still for so long is killed and started again; 0: never.",
         ),
     ] = 15.0,
     serve: Annotated[

@@ -27,10 +27,10 @@ def capacity(
     import numpy as np
     from rich.progress import track
 
-    from clickline.config.tables import SparseOptimizer, Table, Tables
+    from clickline.config.tables import SparseOptimizer, Tables, TableSettings
     from clickline.train.sparse_tables import build_table
 
-    spec = Table(optimizer=SparseOptimizer(name=optimizer))
+    spec = TableSettings(optimizer=SparseOptimizer(name=optimizer))
     table = build_table(dim=dim, table=spec, tables=Tables(), slots=(), seed=1)
     for start in track(range(0, rows, PUSH), "filling", console=errors(), disable=as_json):
         # odd multiplier: distinct keys, spread over all buckets

@@ -23,11 +23,11 @@ def show(path: Place, as_json: AsJson = False) -> None:
     from clickline.train.checkpoints.checkpoint_files import read
     from clickline.train.checkpoints.checkpoint_inspection import summary
 
-    facts = summary(read(path))
+    figures = summary(read(path))
     if as_json:
-        print_json(facts)
+        print_json(figures)
         return
-    results().print(nested_table(facts))
+    results().print(nested_table(figures))
 
 
 @app.command()
@@ -40,13 +40,13 @@ def verify(path: Place, as_json: AsJson = False) -> None:
     from clickline.train.checkpoints.checkpoint_files import verify as check
     from clickline.train.checkpoints.checkpoint_inspection import summary
 
-    found = read(path)
-    check(found)
-    facts = summary(found)
+    checkpoint = read(path)
+    check(checkpoint)
+    figures = summary(checkpoint)
     if as_json:
-        print_json({"path": str(path), "ok": True, "step": facts["step"]})
+        print_json({"path": str(path), "ok": True, "step": figures["step"]})
     else:
-        say(f"{path}: {len(found.manifest['files'])} files, all as the manifest says")
+        say(f"{path}: {len(checkpoint.manifest['files'])} files, all as the manifest says")
 
 
 @app.command()
@@ -58,10 +58,10 @@ def diff(one: Place, other: Place, as_json: AsJson = False) -> None:
     from clickline.train.checkpoints.checkpoint_files import read
     from clickline.train.checkpoints.checkpoint_inspection import difference
 
-    facts = difference(read(one), read(other))
+    differences = difference(read(one), read(other))
     if as_json:
-        print_json(facts)
+        print_json(differences)
     else:
-        results().print(nested_table(facts, titles=("what", "difference")))
-    if not facts["same"]:
+        results().print(nested_table(differences, titles=("what", "difference")))
+    if not differences["same"]:
         raise typer.Exit(1)

@@ -54,27 +54,27 @@ def evaluate(
     from clickline.train.session import evaluation_of
 
     watcher = LogOnly() if as_json else watcher_for(errors())
-    found = evaluation_of(checkpoint=checkpoint, paths=data, watcher=watcher)
-    group = found.schema.group if out is not None else None
+    evaluation = evaluation_of(checkpoint=checkpoint, paths=data, watcher=watcher)
+    group = evaluation.schema.group if out is not None else None
     named = [name for name in (by, group) if name is not None]
-    texts = _values(found, data, named) if named else {}
-    slices = [] if by is None else slices_of(texts[by], found.columns)
+    texts = _values(evaluation, data, named) if named else {}
+    slices = [] if by is None else slices_of(texts[by], evaluation.columns)
     if out is not None:
         groups = None if group is None else texts[group]
-        write_predictions(out, found.columns, labels=found.schema.labels, groups=groups)
+        write_predictions(out, evaluation.columns, labels=evaluation.schema.labels, groups=groups)
     if as_json:
-        more: dict[str, Any] = {"calibration_bins": [asdict(one) for one in found.bins]}
-        more |= {"by": by, "slices": [asdict(one) for one in slices]} if by is not None else {}
-        print_json({**found.figures, **more, **({"predictions": str(out)} if out is not None else {})})
+        more: dict[str, Any] = {"calibration_bins": [asdict(each) for each in evaluation.bins]}
+        more |= {"by": by, "slices": [asdict(each) for each in slices]} if by is not None else {}
+        print_json({**evaluation.figures, **more, **({"predictions": str(out)} if out is not None else {})})
         return
-    results().print(_figures_table(found.figures))
-    results().print(_bins_table(found.bins))
+    results().print(_figures_table(evaluation.figures))
+    results().print(_bins_table(evaluation.bins))
     if by is not None:
         results().print(_slices_table(by, slices))
         if len(slices) > _SLICES_SHOWN:
             say(f"and {len(slices) - _SLICES_SHOWN:,} smaller slices, which --json has")
     if out is not None:
-        say(f"{len(found.columns['logits']):,} predictions in {out}")
+        say(f"{len(evaluation.columns['logits']):,} predictions in {out}")
 
 
 def _values(found: Evaluation, paths: list[str], columns: Sequence[str]) -> dict[str, list[str]]:
@@ -108,20 +108,23 @@ def _figures_table(figures: dict[str, float]) -> Table:
 
 def _bins_table(bins: Sequence[CalibrationBin]) -> Table:
     table = Table("predictions from", "to", "rows", "mean prediction", "mean label", title="calibration")
-    for one in bins:
+    for calibration_bin in bins:
         table.add_row(
-            *(f"{x:.5f}" for x in (one.low, one.high)), f"{one.rows:,}", f"{one.predicted:.5f}", f"{one.observed:.5f}"
+            *(f"{x:.5f}" for x in (calibration_bin.low, calibration_bin.high)),
+            f"{calibration_bin.rows:,}",
+            f"{calibration_bin.predicted:.5f}",
+            f"{calibration_bin.observed:.5f}",
         )
     return table
 
 
 def _slices_table(column: str, slices: Sequence[Slice]) -> Table:
     table = Table(column, "rows", "auc", "logloss", "calibration", "ctr")
-    for one in slices[:_SLICES_SHOWN]:
-        figures = (one.auc, one.logloss, one.calibration, one.ctr)
+    for data_slice in slices[:_SLICES_SHOWN]:
+        figures = (data_slice.auc, data_slice.logloss, data_slice.calibration, data_slice.ctr)
         table.add_row(
-            escape(one.value) or "(none)",
-            f"{one.rows:,}",
+            escape(data_slice.value) or "(none)",
+            f"{data_slice.rows:,}",
             *("" if value is None else f"{value:.5f}" for value in figures),
         )
     return table

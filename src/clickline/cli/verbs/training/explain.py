@@ -30,12 +30,12 @@ def explain(
     from clickline.config.loading.reader import read_job
 
     loaded = read_job(job, overrides=overrides or ())
-    found = rows(loaded.job, loaded.origins, everything=everything)
+    explained = rows(loaded.job, loaded.origins, everything=everything)
     if as_json:
-        print_json([{"key": row.key, "value": row.value, "origin": row.origin} for row in found])
+        print_json([{"key": row.key, "value": row.value, "origin": row.origin} for row in explained])
         return
     table = Table("key", "value", "origin", box=None, pad_edge=False, header_style="bold")
-    for row in found:
+    for row in explained:
         style = "dim" if row.origin == "default" else ""
         table.add_row(*(_cell(text, style) for text in (row.key, row.shown, row.origin)))
     results().print(table)

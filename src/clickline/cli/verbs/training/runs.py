@@ -101,12 +101,12 @@ def compare(one: RunOrJob, other: RunOrJob, as_json: AsJson = False) -> None:
     results().print(jobs)
 
 
-def _cells(one: RunSummary) -> list[str]:
-    epochs = "" if one.epochs is None else f"{one.epoch}/{one.epochs}" if one.epoch is not None else str(one.epochs)
-    written = "" if one.time is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(one.time))
-    figures = [_figure(one.test.get(name)) for name in ("auc", "logloss")]
-    facts = [one.path, one.state, one.strategy or "", one.model or "", epochs]
-    return [*facts, _text(one.rows), *figures, written]
+def _cells(run: RunSummary) -> list[str]:
+    epochs = "" if run.epochs is None else f"{run.epoch}/{run.epochs}" if run.epoch is not None else str(run.epochs)
+    written = "" if run.time is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(run.time))
+    figures = [_figure(run.test.get(name)) for name in ("auc", "logloss")]
+    texts = [run.path, run.state, run.strategy or "", run.model or "", epochs]
+    return [*texts, _text(run.rows), *figures, written]
 
 
 def _two_columns(title: str, pair: tuple[RunSummary, RunSummary], *more: str) -> Table:

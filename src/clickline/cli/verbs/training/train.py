@@ -39,9 +39,9 @@ def train(
     """
     from clickline.launch.environment import torch_environment
 
-    flags = _paddle_flags()
+    flags = _communicator_flags()
     draft = _read(job, [*flags.overrides, *(overrides or [])])
-    if draft.loaded.job.way == "collective":
+    if draft.loaded.job.resolved_strategy == "collective":
         os.environ.update(torch_environment(os.environ))
     # After the environment, which PyTorch may read when imported.
     from clickline.launch.training_run import train_job
@@ -110,8 +110,8 @@ def _left_by_run(file: str) -> bool:
     return Path(file).name == JOB_FILE and (Path(file).parent / CHECKPOINTS).is_dir()
 
 
-def _paddle_flags() -> Flags:
-    """What flags of PaddlePaddle's communicator change; dead ones are reported, by one process of a job only."""
+def _communicator_flags() -> Flags:
+    """Flags of PaddlePaddle's communicator in the environment; dead ones are reported, by one process of a job only."""
     from clickline.compat.paddle_environment.communicator_flags import Flags, paddle_flags
     from clickline.processes.child import launched
 

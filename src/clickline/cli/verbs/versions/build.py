@@ -54,7 +54,7 @@ def build(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if as_json:
-        print_json([{"path": str(one.path), **msgspec.to_builtins(one.record)} for one in builds])
-    for one in builds if not as_json else ():
-        rows_in = sum(file.rows for file in one.record.files.values())
-        say(f"{one.path}: {one.record.kind} {one.record.version}, {rows_in:,} rows in {shards} shards")
+        print_json([{"path": str(made.path), **msgspec.to_builtins(made.record)} for made in builds])
+    for made in builds if not as_json else ():
+        rows_in = sum(file.rows for file in made.record.files.values())
+        say(f"{made.path}: {made.record.kind} {made.record.version}, {rows_in:,} rows in {shards} shards")

@@ -81,8 +81,8 @@ def export(
     finally:
         watcher.end()
     if as_json:
-        facts = [asdict(product) for product in products]
-        print_json({"store": store.url, "version": version, "to": str(to), "format": format, "products": facts})
+        exported = [asdict(product) for product in products]
+        print_json({"store": store.url, "version": version, "to": str(to), "format": format, "products": exported})
         return
     if not products:
         say(f"{to} has version {version} already")

@@ -126,11 +126,11 @@ def to_dict(
     """
     from clickline.compat.cube.conversion import to_dictionary
 
-    facts = to_dictionary(source, out, layout=layout)
+    written = to_dictionary(source, out, layout=layout)
     if as_json:
-        print_json({"path": str(out), **facts})
+        print_json({"path": str(out), **written})
     else:
-        say(f"{facts['count']:,} rows in {out}")
+        say(f"{written['count']:,} rows in {out}")
 
 
 @app.command("from-dict")

@@ -29,28 +29,28 @@ def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -
     from clickline.versions.maintenance import list_versions
     from clickline.versions.store import open_store
 
-    found = list_versions(open_store(store, options=options_of(storage), must_exist=True))
+    published = list_versions(open_store(store, options=options_of(storage), must_exist=True))
     if as_json:
-        print_json(found)
+        print_json(published)
         return
     table = Table(
         "version", "kind", "parent", "rows", "deleted", "bytes", "dtype", "run", "step", "AUC", "watermark", "created"
     )
-    for one in found:
-        auc, training = one["training"]["auc"], one["training"]
+    for version in published:
+        auc, training = version["training"]["auc"], version["training"]
         table.add_row(
-            f"{one['version']}{' *' if one['serving'] else ''}",
-            one["kind"],
-            str(one["parent"] or ""),
-            f"{sum(t['rows'] for t in one['tables'].values()):,}",
-            f"{sum(t['deleted'] for t in one['tables'].values()):,}",
-            f"{one['bytes']:,}",
-            one["dtype"],
+            f"{version['version']}{' *' if version['serving'] else ''}",
+            version["kind"],
+            str(version["parent"] or ""),
+            f"{sum(t['rows'] for t in version['tables'].values()):,}",
+            f"{sum(t['deleted'] for t in version['tables'].values()):,}",
+            f"{version['bytes']:,}",
+            version["dtype"],
             str(training["run"] or ""),
             f"{training['step']:,}" if isinstance(training["step"], int) else "",
             f"{auc:.5f} {training['auc_on'] or ''}".strip() if isinstance(auc, float) else "",
-            _time(one["watermark"]),
-            _time(one["created"]),
+            _time(version["watermark"]),
+            _time(version["created"]),
         )
     results().print(table)
     say("* to be served")
@@ -66,11 +66,11 @@ def show(store: Place, version: MaybeNumber = None, storage: StoragePairs = None
     from clickline.versions.store import open_store
 
     manifest = read(open_store(store, options=options_of(storage), must_exist=True), version)
-    facts = manifest.model_dump(by_alias=True, mode="json")
+    values = manifest.model_dump(by_alias=True, mode="json")
     if as_json:
-        print_json(facts)
+        print_json(values)
         return
-    results().print(nested_table({key: value for key, value in facts.items() if key not in ("job", "schema")}))
+    results().print(nested_table({key: value for key, value in values.items() if key not in ("job", "schema")}))
 
 
 @app.command()
@@ -114,20 +114,20 @@ def diff(store: Place, one: Number, other: Number, storage: StoragePairs = None,
     from clickline.versions.maintenance import difference
     from clickline.versions.store import open_store
 
-    facts = difference(open_store(store, options=options_of(storage), must_exist=True), one, other)
+    differences = difference(open_store(store, options=options_of(storage), must_exist=True), one, other)
     if as_json:
-        print_json(facts)
+        print_json(differences)
     else:
         table = Table("table", "rows added", "rows changed", "rows removed")
-        for name, counts in facts["tables"].items():
+        for name, counts in differences["tables"].items():
             if "rows added" in counts:
                 table.add_row(name, *(f"{counts[key]:,}" for key in ("rows added", "rows changed", "rows removed")))
             else:
                 table.add_row(name, ", ".join(counts), "", "")
         results().print(table)
-        dense = facts["network_max_difference"]
+        dense = differences["network_max_difference"]
         say("networks of different shape" if dense is None else f"network: parameters differ by at most {dense:.3g}")
-    if not facts["same"]:
+    if not differences["same"]:
         raise typer.Exit(1)
 
 

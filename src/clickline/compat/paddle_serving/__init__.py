@@ -1,0 +1,1 @@
+"""Paddle Serving's GeneralModelService over HTTP."""

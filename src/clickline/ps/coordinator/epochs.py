@@ -1,0 +1,129 @@
+"""The epochs of a run: lease tables, the pauses in between, and what happens between two of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from clickline.config import Job
+from clickline.data.leasing.leases import LeaseTable
+from clickline.data.leasing.pieces import Piece
+from clickline.progress import Watcher
+from clickline.ps.coordinator.model_evaluation import ModelEvaluation
+from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
+from clickline.ps.coordinator.state.failures import FailureDetector
+from clickline.ps.coordinator.state.members import Member
+from clickline.ps.coordinator.state.run_state import RunState
+from clickline.ps.coordinator.supervision import Supervision
+from clickline.ps.coordinator.training_display import TrainingDisplay
+from clickline.ps.protocol import pserver_messages as messages
+from clickline.ps.protocol.work_messages import Action
+from clickline.train.early_stopping import early_stop_message, stopped_early
+from clickline.train.sparse_tables import sweeps
+
+
+class Epochs:
+    """Trains epoch after epoch, from wherever the record is."""
+
+    def __init__(
+        self,
+        *,
+        state: RunState,
+        supervision: Supervision,
+        failures: FailureDetector,
+        snapshots: SnapshotWriter,
+        evaluation: ModelEvaluation,
+        display: TrainingDisplay,
+        watcher: Watcher,
+        pieces: Sequence[Piece],
+    ) -> None:
+        self._state, self._supervision, self._failures = state, supervision, failures
+        self._snapshots, self._evaluation = snapshots, evaluation
+        self._display, self._watcher, self._pieces = display, watcher, pieces
+
+    @property
+    def _job(self) -> Job:
+        return self._state.job
+
+    def train_all(self) -> None:
+        """All epochs that are left, and the last snapshot."""
+        record, settings = self._state.record, self._job.train
+        if record.validation_due:
+            self._end_epoch()
+        while record.epoch < settings.epochs and not self._snapshots.steps_done():
+            if stopped_early(settings, stale_epochs=record.stale_epochs):
+                break
+            self._train_epoch()
+        if stopped_early(settings, stale_epochs=record.stale_epochs):
+            self._watcher.say(early_stop_message(record.stale_epochs, best_step=record.best_step))
+        if self._snapshots.saved_step() != record.step:
+            self._snapshots.write()
+
+    def _train_epoch(self) -> None:
+        state, record, settings = self._state, self._state.record, self._job.train
+        if record.book is None:
+            if record.epoch > 0:
+                self._supervision.order(messages.EpochRequest(), messages.EpochReply)
+            self._begin_leases()
+        elif not state.leases.trains:
+            state.take_up_leases()
+            # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
+            self._begin_round(state.members.live("trainer"))
+        self._display.begin_epoch()
+        self._watcher.begin(f"epoch {record.epoch + 1}/{settings.epochs}")
+        state.offer(Action.TRAIN, self._pieces)
+        began, rows_before = time.monotonic(), record.rows
+        while not state.leases.table.complete and not self._snapshots.steps_done():
+            self._supervision.wait(
+                lambda: state.leases.table.complete or state.snapshots.due or self._snapshots.steps_done()
+            )
+            if not state.leases.table.complete:
+                self._snapshots.write()
+        state.offer(None)
+        self._watcher.end()
+        if self._snapshots.steps_done():
+            return
+        # All pieces are reported as done, but a trainer that is about to be taken for dead may have pushed more.
+        self._supervision.wait(state.all_idle)
+        record.epochs.append({"rows": record.rows - rows_before, "seconds": time.monotonic() - began})
+        self._settle()
+        record.epoch += 1
+        record.validation_due = bool(self._job.data.valid)
+        self._end_epoch()
+
+    def _begin_round(self, trainers: list[Member]) -> None:
+        """Lockstep: tell the servers whose shares make a step."""
+        if self._state.lockstep:
+            request = messages.RoundRequest(ranks=[trainer.rank for trainer in trainers])
+            self._supervision.order(request, messages.RoundReply)
+
+    def _begin_leases(self) -> None:
+        state = self._state
+        # In lockstep each trainer has its own pieces, so that the same trainers take the same steps. A trainer that
+        # joins after this list was made is in no step of this epoch, and must get no piece.
+        trainers = state.members.live("trainer")
+        self._begin_round(trainers)
+        names = [trainer.name for trainer in trainers] if state.lockstep else None
+        attempts, first = self._job.cluster.piece_attempts, state.record.next_lease
+        state.use_leases(LeaseTable(len(self._pieces), attempts=attempts, static=names, first=first), training=True)
+
+    def _settle(self) -> None:
+        """All pieces are done: count what the servers have, and have them forget what is over."""
+        state, record = self._state, self._state.record
+        self._failures.count_late_pushes(self._supervision.progress())
+        self._display.write_lines(end=True)
+        state.finish_leases()
+        forget = messages.ForgetRequest(before=record.next_lease, clients=self._failures.take_departed())
+        self._supervision.order(forget, messages.ForgetReply)
+        if self._job.tables.evict_every == 0 and sweeps(tables=self._job.tables, slots=state.schema.slots):
+            replies = self._supervision.order(messages.SweepRequest(tick=record.tick), messages.SweepReply)
+            self._watcher.say(f"evicted {sum(reply.evicted for reply in replies):,} rows")
+
+    def _end_epoch(self) -> None:
+        """Validate and save, as far as the job wants it."""
+        record, every = self._state.record, self._job.checkpoint.every_epochs
+        keep = every > 0 and record.epoch % every == 0
+        if record.validation_due:
+            keep = self._evaluation.validate() or keep
+        if keep:
+            self._snapshots.write()

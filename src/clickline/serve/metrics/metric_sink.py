@@ -1,0 +1,26 @@
+"""The interface through which the parts of a predictor count events, and an implementation that counts nothing."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class MetricSink(Protocol):
+    """Where events are counted. Every call must take less than a microsecond: some are made for every request."""
+
+    def count(self, name: str, value: float = 1.0, label: str = "") -> None: ...
+    def observe(self, name: str, seconds: float, label: str = "") -> None: ...
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None: ...
+    def gauge(self, name: str, value: float, label: str = "") -> None: ...
+
+
+class NoMetrics:
+    """A sink that drops everything."""
+
+    def count(self, name: str, value: float = 1.0, label: str = "") -> None: ...
+    def observe(self, name: str, seconds: float, label: str = "") -> None: ...
+    def observe_all(self, name: str, values: NDArray[np.float32], label: str = "") -> None: ...
+    def gauge(self, name: str, value: float, label: str = "") -> None: ...

@@ -1,0 +1,1 @@
+"""What goes on while faults are injected: the suite, trainings, publications, clients."""

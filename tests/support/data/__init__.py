@@ -1,0 +1,1 @@
+"""Small click logs, what users download, and plain parsers to compare the native ones with."""

@@ -1,0 +1,1 @@
+"""Fuzzing in Python: how long, with which inputs, against what."""

@@ -1,0 +1,1 @@
+"""Predictors as processes, their clients, requests as rows, bodies and bytes."""

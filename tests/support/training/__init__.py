@@ -1,0 +1,1 @@
+"""Parts of training: coordinators, strategies and ranks, data that holds orders, random faults."""
