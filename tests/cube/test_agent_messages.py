@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     COMMAND_PATH,
     SERVER_PATH,
     AgentReply,

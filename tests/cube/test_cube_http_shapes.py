@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clickline.compat.cube.http.agent_routes import run_cube_command
-from clickline.cube.messages import DownloadCommand
+from clickline.cube.agent_messages import DownloadCommand
 from support.cubes.local_shard import OneShard
 from support.versions.version_stores import keys_from, rows_of
 

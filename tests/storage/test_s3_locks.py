@@ -63,14 +63,18 @@ class Overtaken:
         self._system.pipe_file(path, value, **options)
 
 
+def _overtaken(store: Store, meanwhile: Callable[[], object]) -> Store:
+    """The same store, with something that happens just before an object is written."""
+    return replace(store, storage=replace(store.storage, system=Overtaken(store.system, meanwhile)))
+
+
 @pytest.mark.parametrize("before", ["free", "of a dead process"])
 def test_who_is_overtaken_between_looking_and_writing_does_not_get_the_lock(store: Store, before: str) -> None:
     if before != "free":
         store.write(NAME, of_a_dead_process())
     fast = ObjectLock(store, NAME)
     won: list[bool] = []
-    overtaken = Overtaken(store.system, lambda: won.append(fast.acquire()))
-    slow = ObjectLock(replace(store, storage=replace(store.storage, system=overtaken)), NAME)
+    slow = ObjectLock(_overtaken(store, lambda: won.append(fast.acquire())), NAME)
     assert not slow.acquire()
     assert won == [True]
     fast.release()

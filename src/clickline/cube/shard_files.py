@@ -155,6 +155,7 @@ def _read_tar(path: Path) -> ShardFile:
     size = path.stat().st_size
     spans: dict[str, FileSpan] = {}
     header: ShardHeader | None = None
+    # "r:" is an uncompressed tar only: a compressed one could be small and expand without bound.
     with tarfile.open(path, mode="r:", tarinfo=_PlainFile) as tar:
         for count, member in enumerate(tar):
             if count >= _MEMBERS or not 0 <= member.size <= size - member.offset_data:

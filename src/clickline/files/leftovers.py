@@ -76,7 +76,10 @@ def _is_ours_and_old(path: Path) -> bool:
 def _locked(path: Path) -> int:
     while True:
         path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # it was taken for a leftover and removed before it could be opened
         try:
             lock(descriptor)
             with suppress(FileNotFoundError):

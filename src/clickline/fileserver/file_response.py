@@ -69,6 +69,7 @@ class FileResponse(Response):
             self.file.close()
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body in pieces. While one is being sent, a thread reads the next."""
         loop = asyncio.get_running_loop()
         pieces = [
             (begin, min(begin + _CHUNK, part[1]))
@@ -79,6 +80,7 @@ class FileResponse(Response):
         if len(pieces) == 1 and len(self._parts) == 1:  # most files of most directories: one hop, nothing to overlap
             yield await loop.run_in_executor(self._threads, self._read, *pieces[0])
             return
+        # One read is always ahead: more would hold memory, since a slow client takes them no sooner.
         ahead = iter(pieces)
         following = next(ahead, None)
         reading = None if following is None else loop.run_in_executor(self._threads, self._read, *following)
@@ -94,7 +96,8 @@ class FileResponse(Response):
                     reading = None if following is None else loop.run_in_executor(self._threads, self._read, *following)
                     yield data
         finally:
-            if reading is not None and not reading.done():  # it must not find another file under its descriptor
+            if reading is not None and not reading.done():
+                # The caller closes the file next: a read that is still running could then hit a reused descriptor.
                 await asyncio.wait([reading])
 
     def _read(self, begin: int, end: int) -> bytes:
@@ -108,7 +111,7 @@ class FileResponse(Response):
 
 
 def describing(file: OpenFile, sha256: str | None) -> dict[str, str]:
-    """Headers that are the same whatever part of the file is sent, or none of it."""
+    """Headers that do not depend on which part of the file is sent."""
     headers = {"ETag": file.etag, "Last-Modified": http_date(file.modified_ns), "Accept-Ranges": "bytes"}
     headers["X-Content-Type-Options"] = "nosniff"
     return headers if sha256 is None else headers | {"X-Checksum-SHA256": sha256}

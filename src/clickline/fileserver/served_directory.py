@@ -72,15 +72,15 @@ class ServedDirectory:
         return parts
 
     def locate(self, path: str) -> Path:
-        """Where it really is, which is below the root."""
-        place = self.path.joinpath(*self.parts(path))
+        """The resolved path of a file or directory, which is below the root. Raises NotServed."""
+        # Links are followed first and compared with the root afterwards: a link out of it is not served.
         try:
-            found = place.resolve(strict=True)
+            resolved = self.path.joinpath(*self.parts(path)).resolve(strict=True)
         except (OSError, RuntimeError, ValueError):  # not there, not allowed, links in a circle
             raise NotServed from None
-        if not found.is_relative_to(self.path):
+        if not resolved.is_relative_to(self.path):
             raise NotServed
-        return found
+        return resolved
 
     def open(self, path: str) -> OpenFile | None:
         """The file, or None if it is a directory."""

@@ -97,6 +97,7 @@ def probabilities(learner: Learner, batch: Batch) -> NDArray[np.float32]:
 def compare(sample: Sample, published: Published) -> Parity:
     """The golden sample, through the published files."""
     seen = published.predict(sample.batch)
+    # NaN compares as false with everything, so that it would pass as no difference.
     difference = np.abs(seen.astype(np.float64) - sample.probability)
     worst = float(difference.max()) if np.isfinite(difference).all() else float("inf")
     labels = sample.batch.labels[:, 0]

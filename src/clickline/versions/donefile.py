@@ -101,11 +101,12 @@ def parse(content: bytes, *, where: str = DONEFILE) -> Donefile:
     last = 0
     for number, line in enumerate(io.BytesIO(content), 1):
         if not line.endswith(b"\n"):
-            break
+            break  # it is being written, or its writer died
         at = f"{where}, line {number}"
         fields = _decoded(line, at)
         if "version" in fields:
             entry = _entry(fields, at)
+            # Numbers have no gaps: one that is missing is a line that was lost.
             if entry.version != last + 1:
                 raise VersionError(f"{at}: version {entry.version} follows {last}; {last + 1} was expected")
             entries[entry.version] = entry

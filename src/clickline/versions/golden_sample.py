@@ -44,7 +44,7 @@ class Sample:
 
 
 def read_sample(path: Path, *, schema: Schema) -> Sample:
-    """What `Sample.write` wrote, if it fits the schema."""
+    """Read what `Sample.write` wrote. Raises VersionError if it does not fit the schema."""
     if path.stat().st_size > LIMIT:
         raise VersionError(f"{path}: larger than {LIMIT} bytes; not a sample")
     try:
@@ -53,6 +53,7 @@ def read_sample(path: Path, *, schema: Schema) -> Sample:
         probability, offsets = columns["probability"], columns.get("offsets")
     except (SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise VersionError(f"{path}: not a sample: {error}") from error
+    # Every shape follows from the number of rows and the schema: native code trusts them.
     rows, slots = labels.shape[0] if labels.ndim else 0, len(schema.slots)
     if rows == 0:
         raise VersionError(f"{path}: no rows in it")

@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from clickline.cube.builder.version_source import PublishedSource
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     COMMAND_PATH,
     SERVER_PATH,
     AgentReply,
@@ -26,6 +25,7 @@ from clickline.cube.messages import (
     LoadCommand,
     ServerStatus,
 )
+from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import InstanceState, Replica
 from clickline.cube.transfer.ledger import Phase

@@ -10,8 +10,8 @@ import pytest
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.product_source import chain_of
 from clickline.compat.cube.transfer_conf import read_transfer
+from clickline.cube.agent_messages import ServerStatus
 from clickline.cube.builder.version_source import ChainLink
-from clickline.cube.messages import ServerStatus
 from clickline.cube.transfer.instance import Instance, Replica
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
 from clickline.cube.transfer.rollout_rule import Decision, judge

@@ -68,6 +68,7 @@ class ProductSource:
             if not len(keys):  # it only deletes, or is empty: its rows would be as wide as those of its base
                 width = self._width_of_base(link, scratch=scratch)
             else:
+                # Values of one size are stored as rows; of several sizes, with an offset for each.
                 width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
             if link.parent is None:
                 self._row_bytes = {link.version: width}

@@ -29,7 +29,7 @@ from clickline.cube.agent.download import (
     web_client,
 )
 from clickline.cube.agent.expected_hashes import SHA256, expected_hashes
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     AgentCommand,
     AgentReply,
     AgentReplyCode,
@@ -103,6 +103,7 @@ class Agent:
             file = DeployedFile.of(command, deploy=self.options.deploy)
         except InvalidCommandError as error:
             return AgentReply(code=AgentReplyCode.INVALID, message=str(error))
+        # Downloads and loads of one shard would work on the same directory, so they exclude each other.
         key = (command.name, command.shard)
         exclusive = not isinstance(command, _CONCURRENT)
         with self._lock:
@@ -158,6 +159,7 @@ class Agent:
         with being_written(file.staging) as staging:
             part = staging / f"{file.path.name}.part"
             hashes = download(self._client, command.source, part, expected=expected, limits=limits)
+            # The hash says that it is the file that was offered; its header, that it is the one for this shard.
             self._check_content(part, command)
             part.rename(staging / file.path.name)
             write_state(staging / DOWNLOADED, {**asdict(hashes), "source": command.source, "md5": expected.md5})

@@ -1,6 +1,6 @@
 """HTTP of an agent: `POST /agent/command`, `GET /agent/server`, and the routes that are given to it.
 
-Bodies and replies are the structs of `cube.messages`. Commands need the token.
+Bodies and replies are the structs of `cube.agent_messages`. Commands need the token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
-from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand
+from clickline.cube.agent_messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand
 from clickline.errors import ClicklineError
 from clickline.net.tokens import BearerToken
 from clickline.net.web_server import json_object, unauthorised

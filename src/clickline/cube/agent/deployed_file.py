@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from clickline.cube.messages import AgentCommand
+from clickline.cube.agent_messages import AgentCommand
 from clickline.cube.server.disk import DOWNLOADING
 from clickline.cube.shard_files import deployed_name, part_name
 from clickline.errors import VersionError

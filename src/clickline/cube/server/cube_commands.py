@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from clickline import _native
-from clickline.cube.messages import ServerStatus
+from clickline.cube.agent_messages import ServerStatus
 from clickline.errors import PeerError
 
 ALIVE = "alive"

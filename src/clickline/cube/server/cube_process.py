@@ -20,7 +20,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from clickline import _native
-from clickline.cube.messages import ServerStatus
+from clickline.cube.agent_messages import ServerStatus
 from clickline.cube.server.compaction import Compactor, compact
 from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.server.loaded_versions import LoadedVersions
@@ -197,6 +197,7 @@ class CubeProcess:
 
         Otherwise this server would serve a version that the others have left; transfer brings it up to date first.
         """
+        # A peer that does not answer in time is not waited for: readers are waiting for this server.
         _, number = self.versions.noted
         for address in self.versions.peers:
             try:

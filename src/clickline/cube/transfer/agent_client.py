@@ -5,7 +5,14 @@ from __future__ import annotations
 import httpx
 import msgspec
 
-from clickline.cube.messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand, ServerStatus
+from clickline.cube.agent_messages import (
+    COMMAND_PATH,
+    SERVER_PATH,
+    AgentReply,
+    AgentReplyCode,
+    AnyAgentCommand,
+    ServerStatus,
+)
 from clickline.errors import PeerError, VersionError
 
 _TIMEOUT = httpx.Timeout(120.0, connect=2.0)

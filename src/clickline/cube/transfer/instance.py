@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum
 
-from clickline.cube.messages import ServerStatus
+from clickline.cube.agent_messages import ServerStatus
 
 
 class InstanceState(Enum):

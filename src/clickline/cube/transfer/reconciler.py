@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from clickline.cube.messages import AnyAgentCommand, DownloadCommand, LoadCommand, RollBackCommand, SwitchCommand
+from clickline.cube.agent_messages import AnyAgentCommand, DownloadCommand, LoadCommand, RollBackCommand, SwitchCommand
 from clickline.cube.transfer.agent_client import AgentBusyError, AgentClient, DamagedBuildError
 from clickline.cube.transfer.desired_state import ChainFile, DesiredState
 from clickline.cube.transfer.instance import Instance, InstanceState
@@ -79,9 +79,11 @@ class Reconciler(threading.Thread):
                 if not self._reconcile(self._desired):
                     pause = _FIRST_PAUSE
             except PeerError as error:
+                # Not reachable: polled again soon, whatever failed before, since a restart takes seconds.
                 self._report(str(error), dead=True, state=InstanceState.DEAD)
                 pause = min(self._longer_pause(), _PROBE_EVERY)
             except VersionError as error:
+                # Refused: the same command would be refused again, so the pauses grow until something changes.
                 self._report(str(error), dead=False, state=self.instance.state.failed())
                 pause = self._longer_pause()
                 self._not_before = time.monotonic() + pause

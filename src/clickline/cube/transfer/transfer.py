@@ -146,12 +146,16 @@ class Transfer:
         while not self._stopping:
             try:
                 with self._changed:
-                    self._save_again()
+                    if not self._saved:
+                        self._save()
+                        self._set_desired()
                     self._advance()
                 self._check_builds()
                 with self._changed:
                     self._advance()
-                    blocked = self.ledger.rolling is not None and not self._is_stuck()
+                    # A rollout that waits for an instance in trouble may be replaced by a newer version.
+                    stuck = is_stuck(self.instances, patience=self.plan.patience, now=time.monotonic())
+                    blocked = self.ledger.rolling is not None and not stuck
                 if not blocked and self._is_due():
                     self._poll()
             except ClicklineError as error:
@@ -194,11 +198,6 @@ class Transfer:
         self._saved = False
         self.ledger.save()
         self._saved = True
-
-    def _save_again(self) -> None:
-        if not self._saved:
-            self._save()
-            self._set_desired()
 
     def _is_due(self) -> bool:
         stamp = self._source.stamp()
@@ -290,9 +289,6 @@ class Transfer:
 
     def _verdict(self, rolling: Deployment) -> Verdict:
         return judge_deployment(rolling, self.instances, patience=self.plan.patience, now=time.monotonic())
-
-    def _is_stuck(self) -> bool:
-        return is_stuck(self.instances, patience=self.plan.patience, now=time.monotonic())
 
     def _give_up(self, rolling: Deployment) -> None:
         log.warning(

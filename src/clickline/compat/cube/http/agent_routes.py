@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
-from clickline.cube.messages import (
+from clickline.cube.agent_messages import (
     AgentReply,
     AgentReplyCode,
     AnyAgentCommand,
@@ -92,7 +92,7 @@ def parse_command(asked: Mapping[str, Any]) -> AnyAgentCommand:
     name = asked.get("command")
     version, base = _decimal(asked.get("version")), _decimal(asked.get("depend"))
     if not name or version is None or base is None:
-        raise InvalidCommandError
+        raise InvalidCommandError  # without a reason: Cube's message for these is the bare "Work is invalid"
     if not isinstance(name, str) or name not in _COMMANDS:
         raise InvalidCommandError(f"no command {name!r:.80}; known: {', '.join(_COMMANDS)}")
     dictionary, shard = asked.get("dict_name"), _decimal(asked.get("shard_seq", 0))

@@ -51,6 +51,7 @@ class CubeControl:
     def _execute(self, name: str, asked: Mapping[str, Any]) -> None:
         process = self._process
         if name in ("bg_load_base", "bg_load_patch", "reload_base", "reload_patch"):
+            # `bg_…` loads beside what is in service; `reload_…` also switches to it, as Cube does at its start.
             version = self._version_of(asked.get("version_path"), patch=name.endswith("patch"))
             self._loading = True
             process.load(version)
