@@ -108,7 +108,7 @@ class FileCheck(Struct, frozen=True):
     sha256: str
 
 
-class ServerStatus(Struct, frozen=True, kw_only=True):
+class CubeServerStatus(Struct, frozen=True, kw_only=True):
     """What a cube server reports of itself."""
 
     name: str = ""
@@ -135,4 +135,4 @@ class AgentReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     """What went wrong, for people."""
     file: FileCheck | None = None
-    server: ServerStatus | None = None
+    server: CubeServerStatus | None = None

@@ -21,9 +21,9 @@ from clickline.cube.agent_messages import (
     AgentReply,
     AgentReplyCode,
     AnyAgentCommand,
+    CubeServerStatus,
     DownloadCommand,
     LoadCommand,
-    ServerStatus,
 )
 from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.transfer.builds import TransferPlan
@@ -42,7 +42,7 @@ class FakeAgent:
     """Executes commands at once, in memory; unless it refuses or waits."""
 
     def __init__(self) -> None:
-        self.status = ServerStatus()
+        self.status = CubeServerStatus()
         self.refuses: set[str] = set()
         self.held = threading.Event()
         self.held.set()

@@ -10,7 +10,7 @@ import pytest
 from clickline.compat.cube.cube_donefiles import Product
 from clickline.compat.cube.product_source import chain_of
 from clickline.compat.cube.transfer_conf import read_transfer
-from clickline.cube.agent_messages import ServerStatus
+from clickline.cube.agent_messages import CubeServerStatus
 from clickline.cube.builder.version_source import ChainLink
 from clickline.cube.transfer.instance import Instance, Replica
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
@@ -24,7 +24,7 @@ NOW = 1000.0
 def instance(shard: int, copy: int, *, loaded: bool, trouble: float | None = None, dead: bool = False) -> Instance:
     one = Instance(shard, copy, Replica("http://a:1", "tcp:a:2"))
     one.trouble_since, one.dead = trouble, dead
-    one.server = ServerStatus(loaded=(7,) if loaded else ())
+    one.server = CubeServerStatus(loaded=(7,) if loaded else ())
     return one
 
 

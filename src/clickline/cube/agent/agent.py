@@ -35,13 +35,13 @@ from clickline.cube.agent_messages import (
     AgentReplyCode,
     AnyAgentCommand,
     CheckCommand,
+    CubeServerStatus,
     DownloadCommand,
     DropCommand,
     FileCheck,
     LoadCommand,
     RemoveCommand,
     RollBackCommand,
-    ServerStatus,
     SwitchCommand,
 )
 from clickline.cube.server.cube_commands import CubeCommands
@@ -130,7 +130,7 @@ class Agent:
         log.info("%s of version %d: done", command.verb, command.version)
         return AgentReply(code=AgentReplyCode.DONE, file=checked)
 
-    def server_status(self, name: str) -> ServerStatus:
+    def server_status(self, name: str) -> CubeServerStatus:
         """What the server reports of itself. Raises PeerError if it cannot be reached."""
         check_name(name)
         with self._server(name, patience=0.1) as server:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from clickline import _native
-from clickline.cube.agent_messages import ServerStatus
+from clickline.cube.agent_messages import CubeServerStatus
 from clickline.errors import PeerError
 
 ALIVE = "alive"
@@ -48,9 +48,9 @@ class CubeCommands:
     def alive(self) -> None:
         self.call(ALIVE)
 
-    def status(self) -> ServerStatus:
+    def status(self) -> CubeServerStatus:
         try:
-            return msgspec.convert(self.call("status"), ServerStatus)
+            return msgspec.convert(self.call("status"), CubeServerStatus)
         except msgspec.ValidationError as error:
             raise PeerError(f"the server's status cannot be understood: {error}") from None
 

@@ -20,7 +20,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from clickline import _native
-from clickline.cube.agent_messages import ServerStatus
+from clickline.cube.agent_messages import CubeServerStatus
 from clickline.cube.server.compaction import Compactor, compact
 from clickline.cube.server.cube_commands import ALIVE, CubeCommands
 from clickline.cube.server.loaded_versions import LoadedVersions
@@ -139,10 +139,10 @@ class CubeProcess:
 
     # --- commands, of the wire and of HTTP ---
 
-    def status(self) -> ServerStatus:
+    def status(self) -> CubeServerStatus:
         versions = self.versions
         noted, _ = versions.noted
-        return ServerStatus(
+        return CubeServerStatus(
             name=versions.name,
             shard=versions.shard,
             shards=versions.shards,

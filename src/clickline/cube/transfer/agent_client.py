@@ -11,7 +11,7 @@ from clickline.cube.agent_messages import (
     AgentReply,
     AgentReplyCode,
     AnyAgentCommand,
-    ServerStatus,
+    CubeServerStatus,
 )
 from clickline.errors import PeerError, VersionError
 
@@ -38,7 +38,7 @@ class AgentClient:
     def close(self) -> None:
         self._client.close()
 
-    def server_status(self) -> ServerStatus:
+    def server_status(self) -> CubeServerStatus:
         """What the agent's server reports of itself. Raises PeerError if agent or server cannot be reached."""
         request = self._client.build_request("GET", SERVER_PATH, params={"name": self._name})
         try:

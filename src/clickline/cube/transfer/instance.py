@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum
 
-from clickline.cube.agent_messages import ServerStatus
+from clickline.cube.agent_messages import CubeServerStatus
 
 
 class InstanceState(Enum):
@@ -69,7 +69,7 @@ class Instance:
     trouble_since: float | None = field(default_factory=time.monotonic)
     """None: it is healthy. At the start nobody has answered yet."""
     dead: bool = True
-    server: ServerStatus | None = None
+    server: CubeServerStatus | None = None
     """The server's last status; None while it cannot be reached."""
     created: float = 0.0
     """When it was first busy with the version."""
