@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from clickline.cli import app
 from clickline.cli.shared.machine import inspect
-from clickline.cli.verbs.suite import doctor as doctor_verb
+from clickline.cli.verbs.suite.doctor import doctor as doctor_verb
 
 doctor = sys.modules["clickline.cli.verbs.suite.doctor"]
 runner = CliRunner()

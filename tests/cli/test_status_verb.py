@@ -140,7 +140,7 @@ def test_a_job_file_stands_for_its_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "has no status.json"), ("{", "cannot be read"), ("[]", "no status")]
+    ("content", "message"), [(None, "has no status.json"), ("{", "cannot be read"), ("[]", "is not a status")]
 )
 def test_no_status_is_an_error(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -34,8 +35,8 @@ def test_a_table_is_put_between_the_comments_of_its_page() -> None:
         "import decision_table; "
         "print(end=decision_table.filled('a\\n<!-- figures: make x -->\\nold\\n<!-- end of figures -->\\nb\\n', 'new'))"
     )
-    folders = [str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "decisions")]
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {folders!r}; {code}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    folders = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT / "benchmarks" / "decisions")])
+    environment = {**os.environ, "PYTHONPATH": folders}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout == "a\n<!-- figures: make x -->\nnew\n<!-- end of figures -->\nb\n"

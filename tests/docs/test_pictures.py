@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ PICTURES = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
 
 
 def drawn_by(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, 'tools'); {code}", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", f"import sys; {code}", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("source", sorted(PICTURES[0].parent.glob("*.diagram")), ids=lambda path: path.stem)

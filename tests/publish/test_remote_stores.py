@@ -66,8 +66,8 @@ def test_an_old_lock_of_another_machine_is_taken_over() -> None:
 def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_SECRET", "hunter2")
     store = open_store("memory://secret", options={"password": "${env:STORE_SECRET}"})
-    assert store.secrets == ("hunter2",)
-    assert "hunter2" not in store._scrubbed(OSError("bad login hunter2"))
+    assert store.storage.secrets == ("hunter2",)
+    assert "hunter2" not in store.storage._scrubbed(OSError("bad login hunter2"))
     assert "hunter2" not in repr(store)
 
 

@@ -62,7 +62,7 @@ def test_an_unknown_protocol_lists_the_known_ones(verb: tuple[str, ...]) -> None
     error = as_json(*verb, "floppy://a/b", code=8)["error"]
     assert error["type"] == "VersionError"
     assert "floppy" in error["message"]
-    assert "known: file, memory, s3" in error["message"]
+    assert "known protocols: file, memory, s3" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ def nested_table(values: Mapping[str, object], *, titles: tuple[str, str] = ("fa
     """A table of names such as training.step, and values with commas between thousands."""
     table = Table(*titles)
     for name, value in _leaves(values):
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+        is_count = isinstance(value, int) and not isinstance(value, bool)
+        table.add_row(name, f"{value:,}" if is_count else str(value))
     return table
 
 
