@@ -108,7 +108,7 @@ def test_diff_counts_what_differs(checkpoints: list[Path]) -> None:
     assert code == 1
     printed = shown(out)
     assert (printed["same"], printed["steps"]) == ("False", "10 and 20")
-    assert printed["tables.embedding.rows added"] == str(facts["tables"]["embedding"]["rows added"])
+    assert printed["tables.embedding.rows added"] == f"{facts['tables']['embedding']['rows added']:,}"
 
 
 def test_a_checkpoint_does_not_differ_from_its_copy(checkpoints: list[Path], tmp_path: Path) -> None:
