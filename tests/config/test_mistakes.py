@@ -52,6 +52,10 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
         ("model: {dropout: half}", 'model.dropout, line 1: "half" is not a number'),
         ("tables: {count_decay: .nan}", "tables.count_decay, line 1: nan is not a finite number"),
         ("train: {tensorboard: yes}", 'train.tensorboard, line 1: "yes" is not true or false'),
+        (
+            "metrics: {own: [foo]}",
+            'metrics.own[0], line 1: "foo" is not module:function or path/to/file.py:function',
+        ),
         ("output: 3", "output, line 1: 3 is not text; put it in quotes"),
         ("train:", "train, line 1: empty; expected a mapping of keys to values"),
         ("train: 3", "train, line 1: 3 is not a mapping of keys to values"),

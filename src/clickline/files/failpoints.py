@@ -69,6 +69,7 @@ TRAINING = (
     "checkpoint.prune-half-removed",
     "checkpoint.pruned",
     "standing.written",
+    "standing.epoch-ended",
     "standing.renamed",
 )
 """In the order in which a checkpoint that replaces one of the same step is written, and others are removed after it;

@@ -86,6 +86,25 @@ def test_a_coordinator_killed_while_it_writes_is_taken_up(criteo, tmp_path, asse
     assert not list((run.directory / "checkpoints").glob(".*"))
 
 
+def test_a_coordinator_killed_between_two_epochs_does_not_train_the_first_again(
+    criteo, tmp_path, assemble, monkeypatch
+):
+    """The leases are over, and what follows an epoch is not done yet."""
+    settings = settings_for(criteo, tmp_path, "between", train={"epochs": 2}, cluster=SMALLEST)
+    run = assemble(settings, rows=9000)
+    monkeypatch.setenv("CLICKLINE_FAIL_AT", "standing.epoch-ended")
+    first = run.start("coordinator")
+    monkeypatch.delenv("CLICKLINE_FAIL_AT")
+    run.start("pserver")
+    run.start("trainer")
+    assert first.wait(PATIENCE) == -signal.SIGKILL
+    assert (standing_of(run)["epoch"], standing_of(run)["rows"]) == (1, 4500)
+    run.start("coordinator")
+    result = run.ends()
+    assert (result["rows"], result["repeated_rows"]) == (9000, 0)
+    assert [epoch["rows"] for epoch in result["epochs"]] == [4500, 4500]
+
+
 def test_a_torn_standing_means_going_back_to_the_newest_checkpoint(criteo, tmp_path, assemble):
     settings = settings_for(
         criteo, tmp_path, "torn", train={"epochs": 2}, checkpoint={"every_steps": 20}, cluster=SMALLEST

@@ -26,3 +26,17 @@ def test_a_model_with_a_version_is_not_waited_for(known: Known, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         assert ServedModel("ctr", known.store, interval=3600).refresh()
     assert "waiting" not in caplog.text
+
+
+def test_a_store_that_is_away_for_long_is_still_polled(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause after a failure doubles up to a limit; the number of failures has none."""
+    served = ServedModel("ctr", known.store, interval=3600)
+    with monkeypatch.context() as away:
+        away.setattr(served, "_read_donefile", _not_there)
+        for _ in range(1100):
+            assert not served.refresh()
+    assert served.refresh()
+
+
+def _not_there() -> None:
+    raise OSError("not there")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clickline.config import data, features, job
+from clickline.config import data, features, job, metric_settings
 from clickline.config.loading.key_paths import places_of, section_at
 from clickline.config.loading.origins import Origins, Path, key_text
 from clickline.config.loading.suggestions import closest, suggestion
@@ -17,6 +17,7 @@ from clickline.errors import JobProblem
 _PATTERNS = {
     job.NAME_PATTERN: "a name of letters, digits, _ . and - that starts with a letter, digit or _",
     features.NAME_PATTERN: "a name without spaces and colons",
+    metric_settings.FUNCTION_PATTERN: "module:function or path/to/file.py:function",
     ASCII_NAME_PATTERN: "a name of ASCII letters, digits, _ . and - that starts with a letter, digit or _",
 }
 _KINDS = {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from clickline.config import Job
 from clickline.data.leasing.leases import LeaseTable
 from clickline.data.leasing.pieces import Piece
+from clickline.files.failpoints import reach
 from clickline.progress import Watcher
 from clickline.ps.coordinator.model_evaluation import ModelEvaluation
 from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
@@ -87,8 +88,6 @@ class Epochs:
         self._supervision.wait(state.all_idle)
         record.epochs.append({"rows": record.rows - rows_before, "seconds": time.monotonic() - began})
         self._settle()
-        record.epoch += 1
-        record.validation_due = bool(self._job.data.valid)
         self._end_epoch()
 
     def _begin_round(self, trainers: list[Member]) -> None:
@@ -112,7 +111,8 @@ class Epochs:
         state, record = self._state, self._state.record
         self._failures.count_late_pushes(self._supervision.progress())
         self._display.write_lines(end=True)
-        state.finish_leases()
+        state.finish_leases(ends_epoch=True)
+        reach("standing.epoch-ended")
         forget = messages.ForgetRequest(before=record.next_lease, clients=self._failures.take_departed())
         self._supervision.order(forget, messages.ForgetReply)
         if self._job.tables.evict_every == 0 and sweeps(tables=self._job.tables, slots=state.schema.slots):

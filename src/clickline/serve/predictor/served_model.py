@@ -37,6 +37,7 @@ _PROBE = (np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).ast
 """Arbitrary keys that fall on all shards of any usual cube."""
 _LONGEST_PAUSE = 30.0
 """Most seconds until a version that failed is tried again."""
+_MOST_DOUBLINGS = 32
 _log = logging.getLogger(__name__)
 
 
@@ -250,7 +251,8 @@ class ServedModel:
         text = str(error) if isinstance(error, ClicklineError | OSError) else f"{type(error).__name__}: {error}"
         before = self._failure
         times = before.times + 1 if before is not None and before.what == what else 1
-        pause = min(self._interval * 2.0**times, _LONGEST_PAUSE)
+        # A store may be away for days: beyond a few doublings the pause no longer grows, and 2.0**1024 is an error.
+        pause = min(self._interval * 2.0 ** min(times, _MOST_DOUBLINGS), _LONGEST_PAUSE)
         if isinstance(error, VersionGoneError):  # the cube has switched meanwhile; the next poll learns to what
             pause = 0.0
         if before is None or (before.what, before.error) != (what, text):

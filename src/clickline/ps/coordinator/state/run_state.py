@@ -129,10 +129,17 @@ class RunState:
         table = LeaseTable.from_dict(self.record.book or {}, first=self.record.next_lease)
         self.use_leases(table, training=True)
 
-    def finish_leases(self) -> None:
-        """The lease table is done: what it counted goes into the record."""
+    def finish_leases(self, *, ends_epoch: bool = False) -> None:
+        """The lease table is done: what it counted goes into the record, as does the end of an epoch.
+
+        Both are one write. A coordinator that took over a record with neither a lease table nor the next epoch would
+        train the epoch once more.
+        """
         with self.changed:
             self.leases.finish()
+            if ends_epoch:
+                self.record.epoch += 1
+                self.record.validation_due = bool(self.job.data.valid)
             self.remember()
 
     def offer(self, action: Action | None, pieces: Sequence[Piece] = ()) -> None:
