@@ -37,6 +37,7 @@ def copy_name(place: str) -> str:
 def look_for_copies_in(directory: Path) -> None:
     """From now on, a file that is not found is looked for here. For the whole process: readers load in many places."""
     directory = directory.absolute()
+    # Moved to the front if it is known: two runs may have different copies of one file, and the last one opened counts.
     if directory in _copies:
         _copies.remove(directory)
     _copies.insert(0, directory)
@@ -93,6 +94,7 @@ def _from_file(place: str, *, what: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        # The next attempt would otherwise be given a module of which only the first part was executed.
         del sys.modules[name]
         raise JobError(f"{what}: loading '{place}' failed with {type(error).__name__}: {error}") from error
     return module

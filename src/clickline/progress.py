@@ -62,6 +62,7 @@ class ProgressBar(LogOnly):
         self._task = TaskID(0)
 
     def say(self, text: str) -> None:
+        # Through the console of the bar while there is one: it prints the line above the bar and redraws the bar.
         (self._progress.console if self._progress else self._console).print(text, markup=False, highlight=False)
 
     def begin(self, title: str) -> None:

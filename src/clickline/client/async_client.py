@@ -53,6 +53,7 @@ class AsyncClient(BaseClient):
 
     async def close(self) -> None:
         """Close idle connections."""
+        # All are taken before the first await, so that no other task gets one that is being closed.
         connections = [self._idle.pop() for _ in range(len(self._idle))]
         for connection in connections:
             connection.writer.close()
@@ -122,6 +123,7 @@ class AsyncClient(BaseClient):
                 raise budget.exhausted() from None
             except (OSError, LostConnection) as error:
                 connection.writer.close()
+                # Closed by the server while idle: no try is used up, as in Client.
                 if idle and not connection.replies.begun:
                     continue
                 raise self._lost(error) from None

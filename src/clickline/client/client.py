@@ -100,6 +100,7 @@ class _Connection:
             reply = self.replies.feed(self.socket.recv(PIECE))
             if reply is not None:
                 return reply
+            # A socket's timeout is for one recv; without this, a reply that arrives byte by byte could take for ever.
             self.socket.settimeout(budget.left())
 
 
@@ -133,6 +134,7 @@ class Client(BaseClient):
         `key`: the same one gets the same variant, where traffic is split.
         """
         if version is not None:
+            # Only the paths of the Open Inference Protocol have versions, and those have to name the model.
             name = model or default_model(self.status())
             return read_infer(self._ask(self._pinned(rows, name, version)).body)
         return read_json_rows(self._ask(self._json_rows(rows, model, key)).body)
@@ -140,6 +142,7 @@ class Client(BaseClient):
     def ready(self) -> bool:
         """Whether every model has a version to answer with. False also if the server does not answer."""
         try:
+            # Not `_ask`: here 503 is the answer and no reason to retry.
             reply = self._exchange(self._requests.get("/v2/health/ready"), self._retry_budget())
         except (LostConnection, NoAnswer):
             return False
@@ -180,11 +183,13 @@ class Client(BaseClient):
         while True:
             connection: _Connection
             try:
+                # The one that was used last, which the server is least likely to have closed.
                 connection, idle = self._idle.pop(), True
             except IndexError:
                 connection, idle = self._connect(budget), False
             try:
                 reply = connection.exchange(request, budget)
+            # Before OSError, whose subclass it is: the time of the whole call is over, so no retry follows.
             except TimeoutError:
                 connection.socket.close()
                 raise budget.exhausted() from None
@@ -198,6 +203,7 @@ class Client(BaseClient):
             except BaseException:  # a connection with half a reply on it must not be used again
                 connection.socket.close()
                 raise
+            # Several threads may pass this check at once; a few connections above the limit do no harm.
             if reply.keep and len(self._idle) < MOST_KEPT:
                 self._idle.append(connection)
             else:
@@ -207,6 +213,7 @@ class Client(BaseClient):
     def _connect(self, budget: RetryBudget) -> _Connection:
         try:
             opened = socket.create_connection((self.address.host, self.address.port), budget.left())
+            # Nagle's algorithm would hold back the last segment of a request until the earlier ones are acknowledged.
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._tls is not None:  # closes the socket if it fails
                 opened = self._tls.wrap_socket(opened, server_hostname=self.address.host)

@@ -68,6 +68,7 @@ def address_of(url: str) -> ServerAddress:
         raise PeerError(f"{url!r} is not the address of a predictor: its port is not a number; {expected}") from None
     if not parts.hostname or parts.username or parts.query or parts.fragment:
         raise PeerError(f"{url!r} is not the address of a predictor; {expected}")
+    # % is kept: a path that is escaped already must not be escaped twice.
     path = quote(parts.path.rstrip("/"), safe="/%")
     return ServerAddress(host=parts.hostname, port=port, secure=parts.scheme == "https", path=path)
 
@@ -75,6 +76,7 @@ def address_of(url: str) -> ServerAddress:
 def token_of(given: str | None) -> str | None:
     """The token to show: the given one, else CLICKLINE_TOKEN's, else none."""
     token = given if given is not None else os.environ.get("CLICKLINE_TOKEN") or None
+    # A line end in the token would add header lines to every request.
     if token is not None and not (token.isascii() and token.isprintable()):
         raise PeerError("the token has characters that are not allowed in an HTTP header; use letters and digits")
     return token
@@ -158,6 +160,8 @@ class ReplyParser:
         """Parse the next bytes, which are empty at the end of the connection. Returns a reply when it is complete."""
         if not data:
             return self._ended()
+        # From the first byte of a reply on, a loss is a failed try; before it, the server may have closed an idle
+        # connection.
         self.begun = True
         try:
             self._parser.feed_data(data)
@@ -183,10 +187,12 @@ class ReplyParser:
     def on_headers_complete(self) -> None:
         self._headed = True
         length = self._headers.get(b"content-length", b"0")
+        # Refused by the announced length, before any of the body is kept.
         self._check(int(length) if length.isdigit() else 0)
 
     def on_body(self, data: bytes) -> None:
         self._size += len(data)
+        # Again, for replies in chunks, which announce no length.
         self._check(self._size)
         self._body.append(data)
 

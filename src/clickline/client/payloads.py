@@ -117,6 +117,7 @@ def _column(name: str, cells: list[Any], nulls: bool) -> Column:
         return Column(name, datatype, [len(cells)], values)
     lists = [list(cell) if isinstance(cell, list | tuple | np.ndarray) else [cell] for cell in cells]
     width = max(1, *map(len, lists))
+    # A tensor has one width for all rows, so shorter lists are filled up with missing values.
     padded = [value for cell in lists for value in (*cell, *[None] * (width - len(cell)))]
     datatype, values = _common_type(padded, nulls)
     return Column(name, datatype, [len(cells), width], values)
@@ -125,11 +126,15 @@ def _column(name: str, cells: list[Any], nulls: bool) -> Column:
 def _common_type(cells: list[Any], nulls: bool) -> tuple[str, list[Any]]:
     """A datatype that holds all values, and the values in it: numbers if all are, else text."""
     cells = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
+    # Exact types: bool is a subclass of int, but has a datatype of its own.
     types = {type(cell) for cell in cells}
     if nulls:
         types.discard(type(None))
+    # Integers beyond 64 bits go as text: the server makes the same category of the digits.
     if types == {int} and all(cell is None or -(2**63) <= cell < 2**63 for cell in cells):
         return "INT64", cells
+    # Integers among floats become FP64 only in JSON, where each keeps its own text: as a binary float, 1 might not be
+    # the category 1.
     if types == {float} or (types == {float, int} and nulls):
         return "FP64", cells
     if types == {bool}:
@@ -196,6 +201,7 @@ def read_infer(body: bytes, head: int | None = None) -> Prediction:
         reply = _infer_decoder.decode(body if head is None else body[:head])
         output = reply.outputs[0]
         data = output.data if head is None else np.frombuffer(body, "<f4", offset=head).tolist()
+        # `parameters.version` is Clickline's own; the protocol itself has only the text in model_version.
         version = reply.parameters.version or int(reply.model_version)
     except (msgspec.DecodeError, IndexError, ValueError) as error:
         raise PeerError(f"the reply is not a prediction: {error}; is this a predictor?") from None

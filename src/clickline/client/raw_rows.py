@@ -88,6 +88,8 @@ class _BlockReader:
         if parsed.bad:  # the parser reports only a few of them, so each line is parsed by itself
             valid = [len(parser.parse(line)) == 1 for line in lines]
             lines = [line for line, good in zip(lines, valid, strict=True) if good]
+        # In formats of words, a line of blanks is no row; in columns, tabs alone are a row of empty fields. The product
+        # with a bool is either both characters or none.
         instances = [take(line.decode("utf-8", "replace")) for line in lines if line.strip(b" \t" * self._by_words)]
         if len(instances) != len(parsed):  # or labels would belong to other rows
             raise ClicklineError(f"{len(parsed)} rows were parsed, but {len(instances)} were split; this is a bug")
@@ -113,6 +115,7 @@ class _BlockReader:
         quoted = self._schema.format == "csv"
 
         def take(line: str) -> Instance:
+            # `split` is faster and gives the same fields as long as nothing is quoted.
             plain = not quoted or '"' not in line
             fields = line.split(delimiter) if plain else next(csv.reader([line], delimiter=delimiter))
             return {name: fields[index] for index, name in wanted if fields[index]}
@@ -140,6 +143,7 @@ class _BlockReader:
             valid = [len(parse_table(parser, table.slice(row, 1))) == 1 for row in range(table.num_rows)]
             table = table.filter(pa.array(valid))
         columns = {name: _values(table.column(name)) for name in table.schema.names if name in self._wanted}
+        # `zip` of no columns yields no rows, but every row has its label and must stay in its place.
         rows = zip(*columns.values(), strict=True) if columns else ([] for _ in range(table.num_rows))
         instances = [
             {name: value for name, value in zip(columns, row, strict=True) if value is not None} for row in rows

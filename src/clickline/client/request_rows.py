@@ -51,6 +51,7 @@ def read_rows(
     else:
         take = {"json": _json, "criteo": _criteo, "slots": _slots, "elasticctr": _elastic}[form]
         kept = chain([first], kept)
+    # Called only now, since it asks the server: empty input needs none.
     if columns is not None:
         take = _only(take, columns(), on_dropped)
     for number, line in kept:
@@ -135,6 +136,7 @@ def _json(line: str) -> Row:
 
 def _criteo(line: str) -> Row:
     fields = line.split("\t")
+    # 39 fields lack the label, which comes first, so names are aligned at the end.
     names = _CRITEO[len(_CRITEO) - len(fields) :]
     if len(fields) not in (len(_CRITEO), len(_CRITEO) - 1):
         raise ValueError(f"{len(fields)} fields with tabs between, but 40 were expected, or 39 without the label")

@@ -91,6 +91,8 @@ class Group:
             if theirs:  # a peer failed, not this rank: it has written its reason, or never will
                 dist.destroy_process_group()
                 return
+            # The reason must be at the store before the connections close: peers that see a closed connection look for
+            # it there, for GRACE seconds at most.
             self._store.set(f"failed/{self.rank}", self._cause[:_TEXT_LIMIT])
             dist.destroy_process_group()  # closes the connections, so that no rank waits for this one
             self._linger(set(range(self.size)))
@@ -102,6 +104,8 @@ class Group:
         first_words = str(error).split(". This is")[0].split("] ", 1)[-1]
         if "imed out" in first_words:
             first_words = f"no answer for {self.patience:g} s, cluster.retry_for"
+        # With staleness 1 two threads can lose the group at the same moment. One of them asks the store, and both
+        # report the same cause.
         with self._telling:
             try:
                 self._cause = self._cause or self._ask()
@@ -134,6 +138,7 @@ class Group:
     def _linger(self, readers: set[int]) -> None:
         """Keep the store open, if this process holds it, until these ranks have read it."""
         self._store.set(f"told/{self.rank}", "1")
+        # Only a store that rank 0 holds ends with this process; that of torchrun outlives all ranks.
         if self.rank != 0 or self.own.agent:
             return
         until = time.monotonic() + GRACE

@@ -79,6 +79,7 @@ class OwnedTable:
         send = shares(keys, self._exchange.size)
         counts = self._counts(send, tick)
         columns: list[NDArray[Any]] = [keys, slots, shows, clicks, grads]
+        # A count of -1 is a rank that abstains: it takes part in the exchange, but sends no keys.
         received = self._swap(columns, send=send, receive=np.maximum(counts, 0))
         self._learn(received, scale=scale, threads=threads)
 
@@ -101,6 +102,7 @@ class OwnedTable:
         """How many keys each rank is about to push here; agrees on the newest tick on the way."""
         own = np.array([[count, tick] for count in send], np.int64)
         all_ranks = self._exchange.swap_numbers(own)
+        # All owners stamp the rows of a step with one tick, as a single process does: eviction compares ticks.
         self.tick = max(self.tick, int(all_ranks[:, 1].max()))
         return all_ranks[:, 0]
 

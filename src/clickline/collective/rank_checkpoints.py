@@ -70,6 +70,8 @@ class RankCheckpoints(RunCheckpoints):
                     f"{staging}: not there for rank {self._group.rank}; all ranks need the same `output` directory"
                 )
             tables = self.learner.sparse.tables
+            # Each rank sends its digests after its files are written, so rank 0 cannot make a checkpoint visible in
+            # which a rank's files are missing or incomplete.
             own_files = checkpoint_files.write_tables(staging, tables, part=self._group.rank, parts=self._group.size)
             files = {name: digest for part in exchange.collect_json(own_files) for name, digest in part.items()}
             interval, progress = collected(state.interval, exchange), self._all_progress(state.pieces)

@@ -38,6 +38,7 @@ class RankExchange:
     def swap(self, out: torch.Tensor, mine: torch.Tensor, *, receive: Sequence[int], send: Sequence[int]) -> None:
         """All-to-all: the first send[0] items of `mine` go to rank 0, the next send[1] to rank 1, …; into `out` come
         receive[0] items of rank 0, then receive[1] of rank 1, …"""
+        # With gloo the device is the CPU and `to` returns the tensor itself: data is copied for NCCL only.
         there = out.to(self.group.device)
         with self.group.together(self.doing):
             dist.all_to_all_single(there, mine.to(self.group.device), list(receive), list(send), group=self._pg)

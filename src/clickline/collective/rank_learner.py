@@ -31,6 +31,8 @@ class RankLearner(Learner):
     def __init__(
         self, *, job: Job, schema: Schema, threads: int, group: Group, interrupts: Interrupts | None = None
     ) -> None:
+        # The sparse side keeps a reference to `rows`, which is filled below: an OwnedTable needs the exchange and the
+        # local tables, which do not exist before the base class is initialised.
         rows: dict[str, TrainableTable] = {}
         super().__init__(job=job, schema=schema, threads=threads, elsewhere=rows)
         self.group = group
@@ -54,6 +56,7 @@ class RankLearner(Learner):
         digest = hashlib.sha256()
         for name, tensor in sorted(self.model.state_dict().items()):
             digest.update(name.encode() + tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        # 7 bytes: the number travels as a signed 64-bit integer.
         mine = int.from_bytes(digest.digest()[:7], "big")
         all_digests = self._dense.all_numbers([mine])[:, 0].tolist()
         others = [str(rank) for rank, one in enumerate(all_digests) if one != all_digests[0]]
@@ -66,6 +69,7 @@ class RankLearner(Learner):
     def predict(self, batch: Batch) -> NDArray[np.float32]:
         if len(batch):
             return super().predict(batch)
+        # A pull is collective: without it the other ranks would wait for the rows that this rank owns.
         self.sparse.pull(self.sparse.plan(batch), rows=0, training=False)
         return np.empty((0, 1), np.float32)
 
@@ -87,6 +91,7 @@ class RankLearner(Learner):
     def _agree(self, learned: Learned, weight: float) -> Learned:
         """One all-reduce: which parameters have a gradient, who was interrupted, weight, loss, gradients, buffers."""
         parameters = list(self.model.parameters())
+        # Buffers, such as running means, are updated from the rows of one rank: averaging them keeps the models alike.
         buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
         # A parameter that no rank has used must keep `grad = None`: its optimizer would else take a step with zeros.
         flags = torch.tensor([*(float(one.grad is not None) for one in parameters), float(self.interrupts.asked)])
@@ -104,8 +109,11 @@ class RankLearner(Learner):
         self.interrupted = bool(flags[-1] > 0)
         flat /= flat[0].clamp_min(1e-12)
         loss, *parts = torch.split(flat[1:], [1, *(one.numel() for one in (*parameters, *buffers))])
+        # Not strict: `parts` continues with the buffers, `flags` with the one of interrupts.
         for parameter, flag, part in zip(parameters, flags.tolist(), parts, strict=False):
             parameter.grad = part.view_as(parameter) if flag else None
+        # The sum of weights is 0 if no rank had a row of any weight: then the averages are zeros, and the buffers keep
+        # their values.
         if flat[0] > 0:
             for buffer, part in zip(buffers, parts[len(parameters) :], strict=True):
                 buffer.copy_(part.view_as(buffer))

@@ -21,6 +21,7 @@ def seconds(value: Any) -> Any:
         message = "{value} is not a duration; write a number of seconds, or one such as 30s, 15m, 12h or 7d"
         raise PydanticCustomError("duration", message, {"value": f'"{value[:60]}"'})
     number, unit = value[:-1], _UNITS[value[-1]]
+    # Whole where possible: integer keys are checked strictly and would refuse 604800.0.
     return int(number) * unit if number.isdecimal() else float(number) * unit
 
 

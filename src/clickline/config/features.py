@@ -19,6 +19,7 @@ NAME_PATTERN = r"^[^\s:]+$"
 
 def _number_as_text(value: Any) -> Any:
     """Let 101 stand for "101": PaddleRec's slots, and CSV columns without a header, have numbers for names."""
+    # bool is a subclass of int, but true in place of a name is a mistake to report, not the name "True".
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

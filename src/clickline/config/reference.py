@@ -155,6 +155,7 @@ def _allowed(entry: Mapping[str, Any]) -> str:
 
 
 def _number(value: float) -> str:
+    # Limits such as 2^63 are shown as powers: %g would round them to six digits.
     if value == int(value) and value >= 10**9:
         whole = int(value)
         if whole & (whole - 1) == 0:

@@ -23,6 +23,7 @@ _SECRET_ENDINGS = ("api_key", "access_key", "account_key", "private_key", "conne
 def check_references(value: Any) -> Any:
     """Every ${…} in the value, at any depth, must be ${env:NAME}."""
     for text in _strings(value):
+        # Proper references are removed first, so that every ${ that is left is a wrong one.
         if opened := _OPENED.search(_REFERENCE.sub("", text)):
             wrong = opened.group()
             raise PydanticCustomError("reference", "{wrong} is not a reference; write ${env:NAME}", {"wrong": wrong})
@@ -55,6 +56,7 @@ def check_concealed(options: dict[str, Any]) -> dict[str, Any]:
 
 def is_secret(name: str) -> bool:
     """Whether an option of this name holds a secret, as far as names tell."""
+    # camelCase is split as well: secretKey is the same as secret_key.
     words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
     return bool(_SECRET_WORDS.intersection(words)) or "_".join(words).endswith(_SECRET_ENDINGS)
 

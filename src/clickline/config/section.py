@@ -37,6 +37,7 @@ class Section(BaseModel):
         filled = dict(given)
         for name, field in cls.model_fields.items():
             if isinstance(field.default, Section) and isinstance(filled.get(name), Mapping):
+                # exclude_unset: only what the default of this place sets itself; the type fills in the rest.
                 filled[name] = _filled(filled[name], field.default.model_dump(exclude_unset=True))
         return filled
 

@@ -38,7 +38,9 @@ def bench(
 
     def run(number: int) -> None:
         random = np.random.default_rng(seed + number)
+        # Drawn in advance, so that drawing is not measured; 64 batches bound the memory.
         batches = [keys[random.integers(0, len(keys), batch)] for _ in range(min(requests, 64))]
+        # The first request opens connections, which is not part of the measurement.
         cube.get(table, batches[0])
         ready.wait()
         for index in range(requests):

@@ -103,6 +103,7 @@ class Cube:
             if str(error).partition(": ")[0] == _NO_SUCH_VERSION:
                 raise NoSuchVersionError(*error.args) from error
             raise
+        # Rows of one size come as a matrix; only values of differing sizes need offsets.
         offsets = got.offsets if got.row_bytes == 0 and got.dtype == 0 else None
         return CubeAnswer(got.version, got.code, got.status, got.values, offsets, got.dtype, got.dim, list(got.errors))
 

@@ -126,6 +126,7 @@ def write_tar(path: Path, header: ShardHeader, tables: dict[str, Path]) -> Writt
         for name, source in tables.items():
             with source.open("rb") as content:
                 sink.member(f"{name}.dict", source.stat().st_size, content)
+        # Two blocks of zeros end an archive.
         sink.write(bytes(2 * tarfile.BLOCKSIZE))
         file.flush()
         os.fsync(file.fileno())
@@ -158,6 +159,7 @@ def _read_tar(path: Path) -> ShardFile:
     # "r:" is an uncompressed tar only: a compressed one could be small and expand without bound.
     with tarfile.open(path, mode="r:", tarinfo=_PlainFile) as tar:
         for count, member in enumerate(tar):
+            # Sizes are not trusted: the agent finds a wrong one when it checks the download, before a server maps it.
             if count >= _MEMBERS or not 0 <= member.size <= size - member.offset_data:
                 raise ValueError(f"member {member.name!r:.80} is not a plain file inside it")
             if member.name == HEADER:
@@ -179,6 +181,7 @@ def _parse_header(content: bytes) -> ShardHeader:
     values = json.loads(content)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise ValueError(f"{HEADER} is not of format {FORMAT}")
+    # A flipped bit in `parent` could name another existing version, and a delta would be left out without an error.
     if not is_as_sealed(content, values):
         raise ValueError(f"{HEADER} is damaged: its check {values['check']!r:.40} does not fit the rest")
     try:
@@ -190,6 +193,7 @@ def _parse_header(content: bytes) -> ShardHeader:
             raise ValueError(f"{HEADER}: {name!r:.80} is not a name of a table")
     if (header.kind == "base") != (header.parent is None):
         raise ValueError(f"{HEADER}: kind {header.kind!r} with parent {header.parent!r}")
+    # Parents strictly decrease, so the lookup of a chain always ends, whatever the files on the disk say.
     if header.parent is not None and not 0 < header.parent < header.version:
         raise ValueError(f"{HEADER}: version {header.version} is a delta on {header.parent!r:.80}")
     return header
@@ -200,6 +204,7 @@ class _PlainFile(tarfile.TarInfo):
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         # What tarfile means to be overridden. `frombuf` is not called any more.
+        # A table's name may have 200 characters; beyond 100 GNU tar puts it into a member of its own, of one block.
         long_name = self.type == tarfile.GNUTYPE_LONGNAME and 0 <= self.size <= tarfile.BLOCKSIZE
         if self.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) and not long_name:
             raise ValueError(f"member {self.name!r:.80} is not a plain file")
@@ -222,6 +227,7 @@ class _Hashing:
 
     def member(self, name: str, size: int, content: IO[bytes]) -> None:
         """A file of the tar. tarfile's own copying is several times slower, and holds up other threads."""
+        # TarInfo's default owner and time are zero, which makes the bytes of a tar depend on its content only.
         info = tarfile.TarInfo(name)
         info.size, info.mode = size, 0o644
         self.write(info.tobuf(tarfile.GNU_FORMAT))

@@ -42,6 +42,7 @@ class WireProbe:
             else:
                 with socket.create_connection(host_and_port(self._address), PATIENCE) as connection:
                     connection.recv(1)
+        # A reset is a refusal by a process that accepts connections; where none listens, connecting fails.
         except ConnectionResetError:
             return True
         except OSError:

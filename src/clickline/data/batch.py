@@ -46,10 +46,12 @@ class Batch:
             slots = self._per_row(self.offsets[:-1])
             offsets = self.offsets[first * slots : last * slots + 1]
             keys = self.keys[offsets[0] : offsets[-1]]
+            # Every (row, slot) has at least one key: if there are no more than that, offsets are not needed.
             offsets = None if len(keys) == len(offsets) - 1 else offsets - offsets[0]
         return self._with(keys, offsets, lambda column: column[first:last])
 
     def _per_row(self, values: NDArray[Any]) -> int:
+        # A batch without rows has no keys either: any divisor but 0 is right.
         return len(values) // max(len(self), 1)
 
     def _by_row(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -124,6 +126,7 @@ def _offsets(parts: list[Batch]) -> NDArray[np.int64] | None:
         return None
     pieces, key = [], 0
     for part in parts:
+        # A part with one key each has no offsets: there they are 0, 1, 2, …
         pieces.append((np.arange(len(part.keys)) if part.offsets is None else part.offsets[:-1]) + key)
         key += len(part.keys)
     pieces.append(np.array([key]))

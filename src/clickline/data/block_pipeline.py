@@ -103,6 +103,7 @@ class BlockPipeline(Iterator[tuple[Batch, Position]]):
     def close(self) -> None:
         """Stop the threads and wait for them. Safe to call twice."""
         self._closed = True
+        # A generator in the middle of a window would keep that window in memory after the threads have stopped.
         self._batches = iter(())
         if self._windows is not None:
             self._windows.close()

@@ -87,6 +87,7 @@ class Dataset:
         """How much of the pass is done at a position, guessed by bytes until all have been read; None if unknown."""
         if self._total is None:
             sizes = [file.size for file in self._files]
+            # One file of unknown size makes the total unknown: 0 then, and no share is estimated.
             self._total = sum(size or 0 for size in sizes) if all(sizes) else 0
         # Rows that were read per byte that was read, times the bytes of all files, is the estimated number of rows.
         rows = 0 if self._counter is None else self._counter.counts.rows

@@ -82,6 +82,7 @@ def _columns_of(file: File, data: Data) -> tuple[str, ...] | None:
     if data.format != "parquet":
         return None
     with file.open() as raw:
+        # An empty file is a file without rows, which is allowed; pyarrow would refuse it as Parquet.
         if not raw.read(1):
             return None
         raw.seek(0)

@@ -30,6 +30,7 @@ def fit(data: Data, schema: Schema, paths: list[str], *, rows: int = _DEFAULT_RO
     )
     totals = _Totals(schema.dense_width)
     left = rows
+    # The loop ends early as a rule: closing stops the reading threads now and not at garbage collection.
     with closing(rows_of.batches(epoch=0)) as batches:
         for batch, _ in batches:
             totals.add(batch.dense[:left])
@@ -56,6 +57,7 @@ class _Totals:
     def add(self, values: NDArray[np.float32]) -> None:
         present = ~np.isnan(values)
         count = present.sum(axis=0)
+        # A NaN would make all sums of its column NaN: missing values add 0 and are left out of the count.
         wide = np.where(present, values, 0).astype(np.float64)
         mean = wide.sum(axis=0) / np.maximum(count, 1)
         squares = (np.where(present, wide - mean, 0) ** 2).sum(axis=0)

@@ -71,6 +71,7 @@ class Position:
             position = _exact(cls, values, name="position")
             place = _exact(LogOffset, values["place"], name="place")
             counts = _exact(RowCounts, place["counts"], name="counts")
+            # JSON returns tuples as lists, which would make a restored position unequal to the saved one.
             counts = {name: tuple(item) if isinstance(item, list) else item for name, item in counts.items()}
             return cls(**{**position, "place": LogOffset(**{**place, "counts": RowCounts(**counts)})})
         except (KeyError, TypeError, ValueError) as error:

@@ -63,6 +63,7 @@ class _Queue:
     def finish(self, number: int, value: Any, error: BaseException | None) -> None:
         """Hand an item's result, or its error, to the consumer."""
         with self.lock:
+            # After a stop there is no consumer: a result stored now would stay in memory as long as the queue.
             if not self.stopped:
                 self.done[number] = (value, error)
                 self.ready.notify()
@@ -105,12 +106,14 @@ class Prefetcher(Iterator[Out], Generic[In, Out]):
             # To ask for the next item is to be done with the one before: now there is room for another.
             queue.taken = self._next
             queue.room.notify()
+            # `end` is set before the workers are through: items below it are still to come, so only equality counts.
             while self._next not in queue.done and self._next != queue.end and not queue.stopped:
                 queue.ready.wait()
             if queue.stopped or self._next == queue.end:
                 raise StopIteration
             value, error = queue.done.pop(self._next)
         if error is not None:
+            # No item after an error is handed out: the next call ends the iteration, and the threads stop.
             queue.stop()
             raise error
         self._next += 1
@@ -122,9 +125,11 @@ class Prefetcher(Iterator[Out], Generic[In, Out]):
 
 
 def _shut_down(queues: list[_Queue], threads: list[threading.Thread]) -> None:
+    # All queues are stopped before the first join: a thread of one stage may be waiting for an item of another.
     for queue in queues:
         queue.stop()
     for thread in threads:
+        # Garbage collection may run this finalizer in one of the threads themselves, which cannot join itself.
         if thread is not threading.current_thread():
             thread.join(_JOIN_SECONDS)
 
@@ -132,6 +137,7 @@ def _shut_down(queues: list[_Queue], threads: list[threading.Thread]) -> None:
 def _lower_priority() -> None:
     """Let the threads that compute go first: reading ahead has time, and fits into the gaps that they leave."""
     with suppress(OSError, AttributeError):  # where threads have no priority of their own, all are equal
+        # Linux applies the priority to the thread with this id alone, not to the process.
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS)
 
@@ -143,11 +149,13 @@ def _read_source(queue: _Queue, source: Iterator[Any], without_work: bool) -> No
     try:
         while True:
             with queue.lock:
+                # Items from `taken` on are in memory: waiting for a worker, in work, done, or with the consumer.
                 while number - queue.taken >= queue.ahead and not queue.stopped:
                     queue.room.wait()
                 if queue.stopped:
                     return
             try:
+                # Without the lock: a read may take seconds, in which workers and consumer must go on.
                 item = next(source)
             except StopIteration:
                 break
@@ -166,6 +174,7 @@ def _read_source(queue: _Queue, source: Iterator[Any], without_work: bool) -> No
         queue.finish(number, None, error)
         number += 1
     finally:
+        # In this thread and not in `close`: a generator that another thread is executing cannot be closed.
         close = getattr(source, "close", None)  # generators close their files here
         if close is not None:
             close()
@@ -187,6 +196,7 @@ def _work(queue: _Queue, work: Callable[[Any], Any]) -> None:
             number, item = queue.todo.popleft()
         try:
             value = work(item)
+        # Every error must become a result: if this thread ended without one, the consumer would wait for ever.
         except BaseException as error:
             queue.finish(number, None, error)
         else:

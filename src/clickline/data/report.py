@@ -133,6 +133,7 @@ class RowCounter:
             bad=counts.bad,
             examples=tuple(self._examples),
             missing_dense=missing,
+            # Before the first block there are no counts at all, not even zeros.
             missing_slots=dict(zip(slots, counts.missing_slots or [0] * len(slots), strict=True)),
         )
 

@@ -130,6 +130,7 @@ class Schema:
 
     def unnormalised(self) -> Schema:
         """The same rows with all dense numbers as they are in the log, NaN where there is none: what to fit on."""
+        # model_copy does not validate: NaN is refused in a job, and here it marks the values that are missing.
         update = {"normalise": "none", "missing": float("nan")}
         return replace(self, dense=tuple(dense.model_copy(update=update) for dense in self.dense))
 
@@ -158,6 +159,7 @@ class Schema:
         if saved.get("version") != _VERSION:
             raise CheckpointError(f"the schema has version {saved.get('version')!r}, but {_VERSION} was expected")
         try:
+            # Not by `of`, which fills in the format's defaults: these may have changed since the schema was saved.
             features = Features.model_validate(
                 {key: saved[key] for key in ("labels", "slots", "dense", "weight", "time", "group", "keys")}
             )
@@ -204,6 +206,7 @@ def _fitted(dense: Dense, stats: Mapping[str, tuple[float, float]]) -> Dense:
     if dense.name not in stats:
         raise ValueError(f"no statistics for the dense feature {dense.name!r}; there are some for: {', '.join(stats)}")
     center, spread = stats[dense.name]
+    # Validated as a whole: model_copy would accept statistics outside the bounds of center and spread.
     given = dense.model_dump() | {
         "center": center if dense.center is None else dense.center,
         "spread": spread if dense.spread is None else dense.spread,

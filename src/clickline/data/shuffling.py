@@ -73,6 +73,7 @@ class WindowBuilder:
         for block, result in parsed:
             # Only the first block of a stream knows its line; from there on, lines are counted.
             line = line if block.line is None else block.line
+            # The counts are those before this block: a resume reads the block again and counts its rows then.
             block_start = LogOffset(
                 file=block.file, path=block.path, offset=block.offset, line=line, counts=self._counter.counts
             )
@@ -90,9 +91,12 @@ class WindowBuilder:
                     # To resume at the next window, this block is read again and its first `used` rows are skipped.
                     following = self._following(begin, replace(block_start, skip=used))
                     yield _window(parts, begin=begin, next_window=following)
+                    # Joining has emptied `parts`: it is ready for the next window.
                     begin, gathered = following, 0
             end = replace(block_start, skip=used)
         self._counter.check(end=True)
+        # Rows that were handed out before the resume are missing: without this check a shortened file would look like
+        # the end of the pass.
         if skip or gathered < begin.taken:
             raise DataError(
                 f"{begin.place.path!r} has fewer rows than when reading stopped: it has changed since; "

@@ -52,6 +52,7 @@ def replace_file(
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+    # Until its directory is synced, a loss of power may undo the rename.
     if synced:
         sync_directory(path.parent)
 

@@ -43,6 +43,7 @@ def is_as_sealed(content: bytes, value: Mapping[str, Any]) -> bool:
     """Whether the object that `content` was parsed to is what was sealed. One without `check` was never sealed."""
     if "check" not in value:
         return True
+    # Bytes are compared, not values: a `check` with other keys after it, or with other spacing, does not pass.
     body = content[: -len(_CHECK % bytes(32))]
     return content == body + _CHECK % _check_of(body)
 

@@ -41,6 +41,7 @@ class DirectoryLock:
 
     def _take(self, patience: float, directory: Path, role: str) -> None:
         give_up = time.monotonic() + patience
+        # Polled, since flock has no timeout; a successor is often started while the kernel still ends its predecessor.
         while not try_lock(self._descriptor):
             if time.monotonic() >= give_up:
                 holder = os.pread(self._descriptor, 200, 0).decode("utf-8", "replace") or "another process"

@@ -80,6 +80,7 @@ NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING), 0)
 
 def reach(name: str) -> None:
     """Note that this process has reached a failpoint, and kill it if the variable says so."""
+    # Also while the variable is not set, so that any test which passes a misspelt point fails.
     if name not in NAMES:
         raise ValueError(f"there is no failure point {name!r}; known: {', '.join(sorted(NAMES))}")
     wanted = os.environ.get(VARIABLE, "")

@@ -30,6 +30,7 @@ def being_written(path: Path, *, anew: bool = False) -> Iterator[Path]:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         yield path
     finally:
+        # Before the lock is released: afterwards another process may have begun to write there.
         if anew:  # once it was renamed there is nothing of this name
             shutil.rmtree(path, ignore_errors=True)
         os.close(descriptor)
@@ -82,6 +83,7 @@ def _locked(path: Path) -> int:
             continue  # it was taken for a leftover and removed before it could be opened
         try:
             lock(descriptor)
+            # flock locks an inode and not a name: while we waited, the directory may have been removed and made again.
             with suppress(FileNotFoundError):
                 if path.stat().st_ino == os.fstat(descriptor).st_ino:
                     return descriptor

@@ -70,6 +70,7 @@ def open_storage(
         return Storage(fsspec.filesystem("file"), error), Path(url).expanduser().absolute().as_posix()
     protocol = protocol_of(url)
     resolved = {} if protocol in _LOCAL else {key: resolve(value) for key, value in options.items()}
+    # A value that `resolve` has changed was a reference to a secret; others stand in the configuration in plain text.
     secrets = tuple(value for key, value in resolved.items() if value and value != options[key])
     with Storage(None, error, secrets).explained(url):
         try:

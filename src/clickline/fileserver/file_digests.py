@@ -48,6 +48,7 @@ class Digests:
                 descriptor = os.dup(file.descriptor)
                 self._pending[identity] = self._threads.submit(self._compute, identity, descriptor, file.size)
             pending = self._pending[identity]
+        # Not asyncio.wrap_future: a request that times out would cancel the computation that other requests wait for.
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         pending.add_done_callback(lambda _: _wake(loop, waiter))
@@ -74,12 +75,15 @@ class Digests:
             digest, at = hashlib.sha256(), 0
             while at < size:
                 data = os.pread(descriptor, min(_CHUNK, size - at), at)
+                # `close` waits for this thread, so the digest of a large file is given up when the server stops.
                 if not data or self._stopping:
                     raise EOFError
                 digest.update(data)
                 at += len(data)
             with self._lock:
                 self.computed += 1
+                # Known before it stops being pending: a request in between finds one of the two and starts no second
+                # computation.
                 self._known[identity] = digest.hexdigest()
                 while len(self._known) > self._most:
                     self._known.popitem(last=False)

@@ -106,6 +106,7 @@ class FileServer(HttpServer):
 
     def close(self) -> None:
         """Stop, if it runs by itself; end its threads. What is under way is given a few seconds."""
+        # The server first: requests that are under way use both thread pools.
         super().close()
         self._digests.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -128,6 +129,7 @@ class FileServer(HttpServer):
         file = await self._in_thread(self.root.open, path)
         if file is None:
             return await self._list(request, path)
+        # A FileResponse closes the file itself, long after this has returned; any other answer leaves it to us.
         handed_over = False
         try:
             response = await self._respond(request, file)
@@ -169,9 +171,12 @@ class FileServer(HttpServer):
             return _refusal(
                 401, "uploads need the header 'Authorization: Bearer TOKEN'", {"WWW-Authenticate": "Bearer"}
             )
+        # A body without a length is limited while it comes in (`Upload.write`). More than 20 digits are not converted:
+        # int() raises an error of its own for very long texts.
         announced = request.headers.get("content-length", "0")
         if not announced.isascii() or not announced.isdigit() or len(announced) > 20 or int(announced) > self._limit:
             return _refusal(413, f"the file is larger than {self._limit} bytes, the limit of this server")
+        # There is no await between this check and the count, so requests on one event loop cannot pass it together.
         if self._metrics.under_way >= self._most_uploads:
             return _refusal(503, f"{self._most_uploads} uploads are under way; try again", {"Retry-After": "1"})
         with self._metrics.upload():
@@ -203,12 +208,14 @@ class FileServer(HttpServer):
         gathered, size = [], 0
         body = request.stream()
         while True:
+            # The limit is on silence and not on the upload, which may take hours.
             async with asyncio.timeout(self._idle):
                 data = await anext(body, None)
             if data:
                 gathered.append(data)
                 size += len(data)
                 self._metrics.received.inc(len(data))
+            # Pieces from the network are small: gathered, many of them share one hop to a thread.
             if size >= _GATHERED or data is None:
                 await self._in_thread(upload.write, b"".join(gathered))
                 gathered, size = [], 0

@@ -33,6 +33,7 @@ def wanted(header: str | None, size: int) -> list[Range] | None:
         if match is None or spec == "-" or any(len(digits) > _MOST_DIGITS for digits in match.groups()):
             return None
         first, last = match.groups()
+        # Such a range makes the whole header invalid, and an invalid header is ignored (RFC 9110, 14.1.1 and 14.2).
         if first and last and int(last) < int(first):
             return None
         # "-500" are the last 500 bytes, "500-" is everything from byte 500 on.
@@ -51,6 +52,7 @@ def wanted(header: str | None, size: int) -> list[Range] | None:
 
 def unchanged(etag: str, modified_ns: int, *, if_none_match: str | None, if_modified_since: str | None) -> bool:
     """Whether the client has this version of the file already."""
+    # It takes precedence over If-Modified-Since, and tags are compared weakly (RFC 9110, 13.1.2 and 13.1.3).
     if if_none_match is not None:
         known = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
         return etag in known or "*" in known
@@ -62,6 +64,7 @@ def range_applies(etag: str, modified_ns: int, *, if_range: str | None) -> bool:
     """Whether If-Range, if it is there, names this version of the file. Otherwise the whole file is sent."""
     if if_range is None:
         return True
+    # If-Range needs a strong comparison (RFC 9110, 13.1.5): a weak tag never matches, and a date must be the same.
     if if_range.strip().startswith(('"', "W/")):
         return if_range.strip() == etag
     return if_range.strip() == http_date(modified_ns)

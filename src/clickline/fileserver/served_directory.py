@@ -65,6 +65,7 @@ class ServedDirectory:
         """A path of a URL, decoded, as names; none for the root itself."""
         parts = path.removesuffix("/").split("/") if path not in ("", "/") else []
         for part in parts:
+            # The dot also excludes `.` and `..`.
             if not part or part.startswith(".") or len(part.encode("utf-8", "replace")) > _LONGEST_NAME:
                 raise NotServed
             if any(character < " " or character == "\x7f" for character in part) or not _is_text(part):

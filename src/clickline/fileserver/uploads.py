@@ -35,6 +35,7 @@ class Upload:
 
     def __init__(self, root: ServedDirectory, path: str, *, limit: int) -> None:
         self._target, self._limit = _target(root, path), limit
+        # Beside the target, so that the rename stays within one file system.
         self._temporary = self._target.parent / f"{_PREFIX}{secrets.token_hex(8)}"
         self._file: BinaryIO | None = self._temporary.open("x+b")
         lock(self._file)
@@ -55,6 +56,7 @@ class Upload:
         sha256 = self._digest.hexdigest()
         if expected is not None and expected.strip().lower() != sha256:
             raise UploadRefused(400, f"the bytes that came have the SHA-256 {sha256}, not the one of the header")
+        # Content, name, directory, in this order: after a loss of power there is the old file or all of the new one.
         self._file.flush()
         os.fsync(self._file.fileno())
         is_new = not self._target.exists()
@@ -63,7 +65,9 @@ class Upload:
         except OSError as error:
             raise UploadRefused(409, f"the file cannot be put in place: {error.strerror}") from None
         sync_directory(self._target.parent)
+        # Of the open file: the target may be another upload's by now.
         status = os.fstat(self._file.fileno())
+        # The duplicate shares the lock, so closing this file would not release it.
         unlock(self._file)
         descriptor = os.dup(self._file.fileno())
         self._file.close()
@@ -103,6 +107,8 @@ def _target(root: ServedDirectory, path: str) -> Path:
     parent = root.path
     for part in parts[:-1]:
         try:
+            # Resolved and compared one by one, before anything is made below: a link on the way must not lead out of
+            # the root.
             (parent / part).mkdir(exist_ok=True)
             parent = (parent / part).resolve(strict=True)
         except (OSError, RuntimeError):

@@ -44,6 +44,7 @@ def read_role(role: str | None = None, *, environ: Mapping[str, str] | None = No
             "a coordinator of its own must be named to all processes: set CLICKLINE_COORDINATOR to its address; "
             "where it is not set, pserver 0 is the coordinator too"
         )
+    # Every process derives the same address from the same list, so without a name nothing has to be agreed on.
     coordinator = address_of(named, source="CLICKLINE_COORDINATOR") if named else _beside(pservers[0])
     listens_as = {"pserver": pservers[rank] if role == "pserver" else "", "coordinator": coordinator, "trainer": ""}
     return ProcessRole(

@@ -142,6 +142,7 @@ class LocalCube(ProcessGroup):
 
     def _start(self) -> None:
         sockets = self._stack.enter_context(private_sockets())
+        # Pushed after the sockets: the processes are stopped before the directory in which they listen is removed.
         self._stack.callback(self._supervisor.stop, ROLES)
         count = self.shards * self.replicas
         # Ready files of an earlier start would be taken for those of this one.
@@ -149,12 +150,14 @@ class LocalCube(ProcessGroup):
             self._ready("cube", rank).unlink(missing_ok=True)
             self._ready("agent", rank).unlink(missing_ok=True)
         self._ready("transfer", 0).unlink(missing_ok=True)
+        # Rank = shard * replicas + replica.
         addresses = [f"unix:{sockets}/cube.{rank}.sock" for rank in range(count)]
         self.servers = [addresses[shard * self.replicas : (shard + 1) * self.replicas] for shard in range(self.shards)]
         self._supervisor.start()  # changes nothing for those that run already
         for rank in range(count):
             self._supervisor.add(self._cube_spec(rank, addresses[rank]))
             self._supervisor.add(self._agent_spec(rank, addresses[rank]))
+        # All are started before any is waited for, so that they load their code side by side.
         self.until(lambda: all(self._ready(r, n).exists() for r in ("cube", "agent") for n in range(count)))
         # Transfer is told the agents' addresses, which are only known now.
         config = self.directory / "transfer.yaml"

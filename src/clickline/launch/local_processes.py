@@ -79,6 +79,7 @@ def local_specs(
 def trainer_spec(job: Job, rank: int, *, job_file: Path, directory: Path, env: dict[str, str]) -> Spec:
     """One trainer; `env` as of another process of the job, so that one can be added later."""
     threads = str(threads_for(job))
+    # OMP_NUM_THREADS counts when PyTorch is loaded, before the process reads its job. A trainer listens nowhere.
     own = {**env, "CLICKLINE_BIND": "", "CLICKLINE_THREADS": threads, "OMP_NUM_THREADS": threads}
     return _spec("trainer", rank, job_file=job_file, directory=directory, env=own)
 

@@ -91,6 +91,7 @@ def serve(
     heartbeat = Heartbeat.inherited()
     auth, tls = _authentication(config, host=host, token=token)
     with stopped_by_signals(), private_sockets() as directory:
+        # A suite keeps the socket open itself: connections made while this process was started again are waiting in it.
         listener = inherited_listener() or bind(host, port)
         try:
             address = _address(listener, secure=tls is not None)
@@ -210,9 +211,11 @@ def _run_workers(
         for rank in range(config.workers)
     ]
     all_ready = False
+    # A worker may take GRACE to finish its requests; only one that takes longer is killed.
     with Supervisor(specs, restarts=None, on_event=log.warning, grace=GRACE + 2.0) as supervisor:
         try:
             while not supervisor.finished():
+                # Of the parent alone: each worker has a heartbeat of its own, which `poll` watches.
                 heartbeat.beat()
                 supervisor.poll()
                 # Workers are started again for ever once they have served, but not if they never do.

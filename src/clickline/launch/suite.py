@@ -195,12 +195,15 @@ class Suite(ProcessGroup):
 
     def _start(self) -> None:
         self._token_file = write_token(self.state, self.token)
+        # Ready files of an earlier suite name ports that are not ours: the predictor would seem to serve at once.
         for role in ("fileserver", "predictor"):
             self._ready(role).unlink(missing_ok=True)
         self.store.mkdir(parents=True, exist_ok=True)
+        # Before anything is started: what runs is stopped if a later step fails.
         self._stack.callback(self.supervisor.stop)
         self.supervisor.start()
         files = ["--root", str(self.store), "--listen", f"{HOST}:0"]
+        # Without a token it takes no uploads: versions come into its directory by `publish` alone.
         self.supervisor.add(self._spec("fileserver", "fileserver", files, token=""))
         self.until(lambda: bool(self.files), what="the file server's start")
         self._cube = LocalCube(
@@ -244,6 +247,7 @@ class Suite(ProcessGroup):
             file.write_text(config.model_dump_json(), encoding="utf-8")
             arguments = ["--config", str(file)]
         arguments += ["--listen", f"{HOST}:{listener.getsockname()[1]}", "--workers", str(self._workers)]
+        # 0 means never, for the suite as for the workers, and `min` keeps it.
         arguments += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
         # What it keeps for its workers is gone with the sockets, also when it is killed.
         env = {"TMPDIR": str(self.cube.sockets), LISTENER: str(listener.fileno())}
@@ -257,6 +261,7 @@ class Suite(ProcessGroup):
             role=role,
             rank=0,
             argv=[sys.executable, "-m", "clickline", verb, *arguments, "--ready-file", str(self._ready(role))],
+            # Both are set, so that a token in the user's environment has no effect on the suite.
             env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
             log=self._log(role, 0),
             pass_fds=fds,

@@ -67,6 +67,7 @@ def _look(state: Path) -> SuiteHealth | None:
         return None
     up = is_up(state)
     components = record.get("components", [])
+    # All at the same time: components that hang cost `_PATIENCE` once and not each.
     with ThreadPoolExecutor(max(1, len(components))) as threads:
         answers = list(threads.map(lambda component: _ask(component) if up else _SUPERVISOR_GONE, components))
     health = cast(SuiteHealth, {**record, "up": up, "version": None, "rolling": None, "problem": "", "components": []})
@@ -95,6 +96,7 @@ def _behind(health: SuiteHealth) -> list[ComponentHealth]:
 def _ask(component: ComponentRecord) -> _Answer:
     """Ask a component how it is."""
     deaths, reason, address = component.get("deaths", 0), component["reason"], component["address"]
+    # The ready file of a process that has died still names its address; by now another process may listen there.
     if component["state"] != "running":
         often = f" ({deaths} deaths lately)" if deaths >= _CRASH_LOOP else ""
         return _Answer(f"{component['state']}: {reason}{often}" if reason else component["state"])

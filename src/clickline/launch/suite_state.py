@@ -54,6 +54,7 @@ def claimed(state: Path) -> Iterator[None]:
         try:
             yield
         finally:
+            # While the lock is held: afterwards these could be the files of the next suite.
             for name in (FILE, TOKEN):
                 (state / name).unlink(missing_ok=True)
     finally:
@@ -67,6 +68,7 @@ def is_up(state: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
+        # Held for an instant only, until the close; `claimed` retries for longer than that.
         return not try_lock(descriptor, shared=True)
     finally:
         os.close(descriptor)
@@ -102,6 +104,7 @@ def write_suite(state: Path, record: Mapping[str, object]) -> None:
 def write_token(state: Path, token: str) -> Path:
     """Write the suite's token to a file that only its owner can read, from the first byte on."""
     file = state / TOKEN
+    # Made anew and exclusively: a file that exists would keep its mode, and a link would be followed.
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -127,6 +130,7 @@ def stop(state: Path, *, seconds: float) -> bool:
     with supervisor:
         try:
             supervisor.signal(signal.SIGTERM)
+            # By the descriptor of the process and not by the lock, which another `up` may take as soon as it is free.
             by_itself = _within(seconds, lambda: supervisor.ended)
             if not by_itself:
                 supervisor.signal(signal.SIGKILL)
@@ -163,6 +167,8 @@ def _clear(state: Path) -> list[str]:
         return []
     left = []
     with ExitStack() as stack:
+        # Processes die with their supervisor, but not at once: one that is still starting notices only when it asks for
+        # its death signal (`child`).
         killed = []
         # All are killed before any is waited for: they end at the same time.
         for component in record.get("components", ()):

@@ -73,6 +73,7 @@ def train_job(
     strategy, shown = job.resolved_strategy, None if type(watcher) is LogOnly else watcher
     if strategy == "single":
         with (
+            # Python sets signal handlers in the main thread only, and a program may train in any.
             stopped_by_signals() if current_thread() is main_thread() else nullcontext(),
             run_log(directory, rank=0, watcher=shown) as logged,
         ):
@@ -93,6 +94,7 @@ def _train_on_servers(
     directory = Path(job.output) / job.name
     token = secrets.token_hex(32)
     with stopped_by_signals(), private_sockets() as sockets, RunLock(directory, role="train") as lock:
+        # It runs in this process, and listens before any other is started: they are told its address.
         coordinator = open_coordinator(
             job,
             lock=lock,
@@ -120,6 +122,7 @@ def _train_on_servers(
                 except PeerError:
                     _await_failure(supervisor)
                     raise
+                # Told first, members leave by themselves; what has not left by then is stopped by the supervisor.
                 coordinator.dismiss()
                 _await_ends(supervisor)
         finally:
@@ -163,6 +166,7 @@ class _PollAndReport:
 
     def __call__(self) -> None:
         try:
+            # `poll` raises when the run cannot go on; the deaths that led to it are reported all the same.
             self._supervisor.poll()
         finally:
             for ending in self._supervisor.endings[self._reported :]:
@@ -180,10 +184,12 @@ def _train_in_ranks(job: Job, *, resume: bool | Path, fresh: bool, warm_start: P
         watcher.begin(f"training in {len(specs)} ranks; their logs are in {directory / 'logs'}")
         _say_shortage(job, watcher)
         outcome = directory / "result.json"
+        # Otherwise the result of an earlier run could be taken for that of this one.
         outcome.unlink(missing_ok=True)
         try:
             # Ranks that are told to stop end their step and save, each within the job's limit.
             grace = 2 * job.checkpoint.interrupt_timeout + _GRACE
+            # No restarts: without one rank the collective operations of all the others fail.
             with Supervisor(specs, restarts=0, on_event=_said_by(watcher), grace=grace) as supervisor:
                 supervisor.wait()
         except KeyboardInterrupt as error:

@@ -66,6 +66,7 @@ class Model(nn.Module):
         self._check_slots(what, chosen, sequence_length)
         if table is not None:
             self._check_table(what, table, dim, kind)
+        # `table` is always an owner, never itself a sharer: `_check_table` looks among owners only.
         declared = Embedding(name, dim, chosen, kind, sequence_length, table or name)
         self.embeddings[name] = declared
         return declared

@@ -19,6 +19,7 @@ BilinearKind = Literal["all", "each", "interaction"]
 
 def pairwise(v: Tensor) -> Tensor:
     """Σ_{i<j} v_i·v_j (Rendle 2010), in time linear in the slots: half of |Σ v|² - Σ |v|². Gives [B]."""
+    # Predictions and export need no gradient: they take the plain formula, without a custom autograd function.
     return _Pairwise.apply(v) if v.requires_grad else _pairwise(v, v.sum(1))  # type: ignore[no-untyped-call]
 
 
@@ -38,12 +39,14 @@ class _Pairwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         v, total = ctx.saved_tensors
+        # One new tensor of the shape of v, scaled in place: v itself is still needed and stays as it is.
         found: Tensor = total.unsqueeze(1) - v
         return found.mul_(gradient[:, None, None])
 
 
 def field_aware_pairwise(v: Tensor) -> Tensor:
     """Σ_{i<j} v_{i,j}·v_{j,i} (Juan et al. 2016); v: [B, slots, slots, k], slot i's vector for slot j. Gives [B]."""
+    # The sum over all i and j has each pair twice, and each slot with itself once.
     both = (v * v.transpose(1, 2)).sum((1, 2, 3))
     own = v.diagonal(dim1=1, dim2=2).square().sum((1, 2))
     return (both - own) / 2
@@ -91,6 +94,7 @@ class CIN(TensorModule):
         x0 = v.transpose(1, 2).flatten(0, 1)  # [B × dim, slots]: one matmul serves all dimensions
         x, sums = x0, []
         for weight in self.weights:
+            # [B × dim, before, 1] @ [B × dim, 1, slots], flattened to match `weight`: [before × slots, maps].
             x = (x.unsqueeze(2) @ x0.unsqueeze(1)).flatten(
                 1
             ) @ weight  # outer product as matmul: faster than as product
@@ -161,6 +165,7 @@ class Bilinear(TensorModule):
             return [self.weight[0]] * (self.slots - 1)
         if self.kind == "each":
             return self.weight.unbind()
+        # Pairs lie in the order (0, 1), (0, 2), …, (1, 2), …: slot i is the first of slots - 1 - i pairs.
         partners = range(self.slots - 1, 0, -1)
         return torch.split_with_sizes(self.weight.transpose(0, 1).flatten(1), [n * dim for n in partners], 1)
 
@@ -175,6 +180,7 @@ class BilinearFusion(TensorModule):
         nn.init.xavier_normal_(self.y.weight)
         x_head, y_head = x_width // heads, y_width // heads
         self.shape = (heads, x_head)
+        # Glorot variance of one head: xavier_normal_ would count the number of heads into its fans.
         self.weight = nn.Parameter(torch.randn(heads, x_head, y_head) * (2 / (x_head + y_head)) ** 0.5)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -206,12 +212,15 @@ class HistoryAttention(TensorModule):
         real = torch.arange(steps, device=events.device) < length.unsqueeze(1)  # [B, T]
         counts = (real.flatten().to(events.dtype),) if self.weighted else ()  # padding must not enter Dice's mean
         x = torch.cat((events, events * candidate.unsqueeze(1)), 2)
+        # The first layer is linear, so its share of the candidate is computed once a row and added to all events of it.
         for i, (layer, activation) in enumerate(zip(self.of_events, self.activations, strict=True)):
             x = layer(x)
             if i == 0:
                 x = x + self.of_candidate(candidate).unsqueeze(1)
+            # PReLU and Dice have one parameter for each index of dimension 1, so events become rows for them.
             x = activation(x.flatten(0, 1), *counts).unflatten(0, (-1, steps))
         score: Tensor = self.out(x).squeeze(2)
         if self.normalise:
+            # Not -inf: the softmax of an empty history would be NaN. Its shares are finite so, and `real` makes them 0.
             score = score.masked_fill(~real, torch.finfo(score.dtype).min).softmax(1)
         return ((score * real).unsqueeze(1) @ events).squeeze(1)

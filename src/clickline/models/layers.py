@@ -98,9 +98,12 @@ class Dice(TensorModule):
         """x: [rows, width]; weight: [rows], 0 for rows that are padding and must not count."""
         mean, variance = self.mean, self.variance
         if self.training:
+            # Clamped, since a batch may have empty histories only: all weights are 0 then, and the mean is 0.
             share = torch.full_like(x[:, 0], 1 / len(x)) if weight is None else weight / weight.sum().clamp(min=1)
             mean = share @ x
             variance = share @ (x - mean).square()
+            # The gradient flows through the mean and variance of this batch, as in batch normalisation, not through the
+            # running averages.
             with torch.no_grad():
                 self.mean.lerp_(mean.detach(), self.momentum)
                 self.variance.lerp_(variance.detach(), self.momentum)

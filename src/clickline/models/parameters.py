@@ -79,6 +79,7 @@ class Parameters:
 
 def _hints(cls: type[Model]) -> Mapping[str, Any]:
     try:
+        # Extras are the limits in Annotated, which `Size` and `Share` consist of.
         return typing.get_type_hints(cls.__init__, include_extras=True)
     except NameError:  # a user's class may annotate with names that exist for the type checker only
         return {}

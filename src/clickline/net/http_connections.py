@@ -68,6 +68,7 @@ class _SilentConnections:
         if self._count >= self._most:
             crowd = max(self._by_host.values(), key=len)
             victim = next(iter(crowd))
+            # At once: connection_lost comes in a later turn of the loop, until which the victim would be counted.
             self.discard(victim)
             victim.transport.abort()
         self._by_host.setdefault(connection.host, {})[connection] = None
@@ -119,6 +120,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.host = _host(self.client[0] if self.client else "")
+        # Counted before the check, since connection_lost counts down for a connection that is refused here, too.
         of_host = self._shared.by_host
         of_host[self.host] = of_host.get(self.host, 0) + 1
         if of_host[self.host] > self._limits.per_host:
@@ -151,6 +153,7 @@ class HttpConnection(H11Protocol):
         if (cycle is None or answered) and self._head_since is None:
             self._head_since = self.loop.time()
         super().data_received(data)
+        # uvicorn makes a new cycle for each complete head.
         if self.cycle is not cycle:  # a head has come
             self._head_since = self._rest_since = None
             self._rest = 0
@@ -172,11 +175,13 @@ class HttpConnection(H11Protocol):
 
     def _look(self) -> None:
         now, limits = self.loop.time(), self._limits
+        # Deadlines are polled, so one can be overrun by `look_every`: a tenth of the shortest.
         self._timer = self.loop.call_later(limits.look_every, self._look)
         # A client counts as reading only if it takes `write_bytes` in `write_seconds`: a byte now and then does not do.
         unsent = self.transport.get_write_buffer_size()
         if not unsent or not self._unsent or unsent <= self._unsent - limits.write_bytes:
             self._taken_at, self._unsent = now, unsent
+        # The application may have written more meanwhile: what the client takes is measured from the highest level.
         self._unsent = max(self._unsent, unsent)
         if unsent and now - self._taken_at > limits.write_seconds:
             self.transport.abort()
@@ -212,6 +217,7 @@ class OncePerMinute(logging.Filter):
         if record.levelno > logging.WARNING:
             return True
         now = time.monotonic()
+        # By the text without its arguments: they may come from clients, and each one would be new and kept for ever.
         if now - self._said.get(str(record.msg), -_QUIET) < _QUIET:
             return False
         self._said[str(record.msg)] = now

@@ -64,6 +64,7 @@ class HttpServer(ABC):
         if self._socket is not None:
             return
         self._socket = bind(self._host, self._port)
+        # `log_config=None`: uvicorn would otherwise set up its own loggers, beside those of the process.
         config = uvicorn.Config(
             self,
             http=cast("type[asyncio.Protocol]", Connections(self._limits).protocol),

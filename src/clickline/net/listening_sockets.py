@@ -22,6 +22,7 @@ def inherited_listener() -> socket.socket | None:
     if not (text.isascii() and text.isdigit()):
         return None
     listener = socket.socket(fileno=int(text))
+    # A child with a copy of it would keep the port open after this process has closed it.
     listener.set_inheritable(False)
     return listener
 
@@ -33,6 +34,7 @@ def bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = known[0]
         listener = socket.socket(family, kind, protocol)
         try:
+            # Connections of a predecessor that are still in TIME_WAIT must not keep a restarted process from its port.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             listener.listen(_BACKLOG)

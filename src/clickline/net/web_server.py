@@ -59,6 +59,7 @@ async def json_object(
         async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 body += piece
+                # In step with `body` and before any check, so that `finally` gives back exactly what was counted.
                 _Untrusted.bytes += 0 if trusted else len(piece)
                 if len(body) > limit:
                     raise ValueError(f"the body has more than {limit} bytes")
@@ -83,6 +84,8 @@ def strict_json(text: bytes | str) -> Any:
         value = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
+    # Half a surrogate pair can only come from an escape, since UTF-8 was decoded strictly: other texts need no second
+    # pass.
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()

@@ -46,4 +46,5 @@ class Heartbeat:
     def beat(self) -> None:
         """The loop has turned. Costs less than a microsecond."""
         if self._counter is not None:
+            # No lock: this process is the only writer, and the supervisor only compares the counter for change.
             self._counter[0] += 1

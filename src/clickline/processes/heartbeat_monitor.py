@@ -81,4 +81,5 @@ def _processor_time(pid: int | None) -> int:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return 0
+    # Counted after the name in parentheses, which may contain spaces: 0 is the state, 11 and 12 are utime and stime.
     return int(fields[11]) + int(fields[12])

@@ -35,6 +35,7 @@ class _Lines(logging.Formatter):
 
     def formatException(self, ei: Any) -> str:
         lines = super().formatException(ei).split("\n")
+        # A line that looks like one of the log's own gets a space: text in an exception must not forge log entries.
         return "\n".join(
             (" " if _STAMP.match(text.encode("utf-8", "replace")) else "") + text.translate(_ESCAPES) for text in lines
         )

@@ -115,6 +115,7 @@ class Process:
         spec, heartbeat = self.spec, self.heartbeat
         # Unbuffered, so that the last lines before a crash are in the log.
         env = {**os.environ, "PYTHONUNBUFFERED": "1", **spec.env, LAUNCHER: str(os.getpid())}
+        # Always set: a number in our own environment would mean another descriptor in the child.
         env[VARIABLE] = "" if heartbeat is None else str(heartbeat.descriptor)
         try:
             self._popen = subprocess.Popen(  # noqa: S603  (our own argv, no shell)

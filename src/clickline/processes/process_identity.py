@@ -31,6 +31,8 @@ def birth(pid: int | None) -> int:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return 0
+    # Counted after the name in parentheses, which may contain spaces: 0 is the state, 19 the start time. A zombie has
+    # ended, although its number is still taken.
     fields = text.rpartition(")")[2].split()
     return 0 if fields[0] in "ZX" else int(fields[19])
 

@@ -43,6 +43,7 @@ class RecentDeaths:
 
     def died(self) -> None:
         """One more, now."""
+        # First forget what a long good run has made up for: this death then counts as the first.
         self.look(running=True)
         self._times.append(time.monotonic())
 
@@ -65,4 +66,5 @@ class RecentDeaths:
     @property
     def pause(self) -> float:
         """Seconds until the next start."""
+        # The exponent is limited: 2.0 ** 1024 raises OverflowError, and the number of restarts may be unlimited.
         return min(self.policy.longest_pause, FIRST_PAUSE * 2.0 ** min(self.count - 1, 30))

@@ -40,6 +40,7 @@ def others_of(process: Process, processes: Sequence[Process]) -> list[Process]:
 
 def _may_be_killed(process: Process, processes: Sequence[Process]) -> bool:
     others = others_of(process, processes)
+    # True for a process without replicas, too: `others` is empty then.
     if all(other.well for other in others):
         return True
     if all(other.alive and not other.stood_still and _stalls(other) for other in others):

@@ -109,6 +109,7 @@ class Supervisor:
 
     def poll(self) -> None:
         """Look after everything once; call it a few times a second. Raises PeerError when things cannot go on."""
+        # Everything was stopped then; another poll must not start some of it again.
         if self._failure is not None:
             raise self._failure
         self._memory_kills.look()
@@ -168,6 +169,7 @@ class Supervisor:
         chosen = self._of(roles)
         # All are asked before any is waited for, so that the grace is one for all.
         for process in chosen:
+            # There is no process to signal; the new state keeps `poll` from starting one.
             if process.state in ("new", "waiting"):
                 process.enter("stopped")
             process.terminate()
@@ -209,6 +211,7 @@ class Supervisor:
                 process.reason = in_words(0)
                 process.enter("done")
                 continue
+            # Counted before the decision below: `may_start_again` compares the deaths so far, this one included.
             process.deaths.died()
             ending = self._ending(process, code, pid)
             process.reason = ending.reason

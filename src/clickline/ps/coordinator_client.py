@@ -105,6 +105,8 @@ class CoordinatorClient:
 
     def attach(self, callbacks: MemberCallbacks) -> None:
         """Call these from now on; they are told at once where the servers are."""
+        # The lock orders this with a list that the heartbeat thread receives now: the new callbacks miss no list, and
+        # do not get an older one after a newer one.
         with self._following:
             self._callbacks = callbacks
             callbacks.on_servers(self._servers.by_rank)
@@ -164,6 +166,7 @@ class CoordinatorClient:
         patience: float = 0.0,
     ) -> R:
         """Send the coordinator a request; `patience` is how long it may hold back the reply."""
+        # Longer than the coordinator may hold the reply back, or held requests would be taken for lost and sent again.
         deadline = max(self._cluster.deadline, patience + 10)
         return self._call(self._lanes[0], request, reply, arrays, once=once, deadline=deadline)
 
@@ -183,6 +186,7 @@ class CoordinatorClient:
             code = None if reply.refusal is None else reply.refusal.code
             if reply.writer_epoch >= self.writer_epoch and code != ErrorCode.COORDINATOR_REPLACED:
                 self.writer_epoch = reply.writer_epoch
+                # Before the reply is used: a server refuses orders of earlier coordinators from this point on.
                 self._callbacks.on_coordinator(reply.writer_epoch)
                 if reply.refusal is not None and code == ErrorCode.PROCESS_REPLACED:
                     raise ReplacedError(reply.refusal.message)
@@ -214,12 +218,14 @@ class CoordinatorClient:
         if not self._lanes:
             return
         if self.failure is None:
+            # A lane of its own: calls queue on a lane, and the heartbeat or a request may be under way on the others.
             lane = self._lane(lane=5, deadline=_FAREWELL, retry_for=_FAREWELL)
             with suppress(PeerError):
                 lane.call(member_messages.LeaveRequest.operation, [pack(member_messages.LeaveRequest())])
             lane.close()
         for lane in self._lanes:
             lane.cancel()
+        # The heartbeat thread may be in a call, which `cancel` has ended: it is awaited before its lane is closed.
         if self._beating is not None:
             self._beating.join(5.0)
         for lane in self._lanes:
@@ -234,6 +240,7 @@ class CoordinatorClient:
                 )
                 reply = self._call(self._lanes[1], request, member_messages.HeartbeatReply)
                 if reply.refusal is not None:  # not_a_member: the coordinator is new, or has given this process up
+                    # A refusal of this join needs no handling: the next heartbeat is refused as well, and joins again.
                     self._call(self._lanes[1], self._introduction, member_messages.JoinReply)
                     continue
                 version = reply.version

@@ -53,6 +53,7 @@ def run_pserver(job: Job, role: ProcessRole) -> None:
         if metrics is not None:
             metrics.close()
         server.close()
+        # After `leave`: the coordinator in this process waits for all members to leave, this server included.
         if hosted is not None:
             hosted.join(10.0)
     if hosted is not None and hosted.failure is not None:
@@ -68,6 +69,8 @@ def _serve(server: ParameterServer, coordinator: CoordinatorClient, hosted: _Hos
         coordinator.ask(ReadyRequest(), ReadyReply)
     log.info("serving part %d of %d at %s", server.part, server.parts, server.wire.address)
     while not server.stopped.wait(0.5):
+        # A rollback changes the generation without a new join. A coordinator that takes over asks for it in the next
+        # join, to decide whether the tables of this server can be used.
         coordinator.introduce(generation=server.generation)
         if hosted is not None and isinstance(hosted.failure, ReplacedError):
             raise hosted.failure  # a coordinator that was replaced tells nobody to stop
@@ -97,6 +100,7 @@ def run_trainer(job: Job, role: ProcessRole) -> None:
         trainer.run()
         log.info("done: %s", coordinator.stopping or "no more work")
     except Exception as error:
+        # The announcement of the end cancels calls that are under way, so an error after it is not a failure.
         if coordinator.stopping is not None:
             log.info("stopped: %s", coordinator.stopping)
             return

@@ -31,6 +31,8 @@ class HeldName:
             log.info("%s was process %d, which has ended", self._name, holder.pid)
             return holder.client
         who = f"{self._name} is process {holder.pid} on {holder.host}, heard of {holder.silent:.1f} s ago"
+        # The coordinator gives the name of a dead holder away after `warn_after` of silence. Twice that time, and some
+        # heartbeats for replies that were under way, is enough to exclude a dead holder.
         if time.monotonic() - self._since > 2 * self._cluster.warn_after + 4 * self._cluster.heartbeat:
             raise ReplacedError(
                 f"{who}: it is alive, and there can be one {self._name}; stop that process, or give this one another "

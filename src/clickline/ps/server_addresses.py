@@ -12,6 +12,7 @@ class ServerAddresses:
 
     def __init__(self) -> None:
         self._by_rank: dict[int, ServerLocation] = {}
+        # Part of the version: another coordinator's list with the same number of changes must not pass for this one.
         self._coordinator = secrets.token_hex(4)
         self._changes = 0
 

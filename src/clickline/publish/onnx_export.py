@@ -81,6 +81,7 @@ def _source_of(embedding: Embedding, pooling: Mapping[str, str]) -> dict[str, An
 
 
 def _exported(model: Model) -> bytes:
+    # Two rows: torch.export takes dimensions of size 0 and 1 for constants, so one row would fix the batch size.
     example = model.example_inputs(2)
     names = list(example)
     # The exporter names values inside after layers, so an input called `linear` would be there twice.
@@ -108,8 +109,11 @@ def _exported(model: Model) -> bytes:
     assert program is not None  # noqa: S101  (with dynamo=True there is always one)
     proto = program.model_proto
     _strip(proto)
+    # In one pass, so that neither renaming meets the result of the other: inner values that have an input's name move
+    # away, and the feeds get the declared names.
     _rename(proto.graph, {**{name: f"inside.{name}" for name in names}, **feeds})
     content: bytes = proto.SerializeToString(deterministic=True)
+    # The bytes are parsed again: what is checked is what readers will load, stripped and renamed.
     onnx.checker.check_model(parse_network(content), full_check=True)
     return content
 

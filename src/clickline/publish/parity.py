@@ -127,6 +127,7 @@ def measure(
             progress(min(rows / AUC_ROWS, 1.0), {"rows": f"{rows:,}"})
             if rows >= AUC_ROWS:
                 break
+    # The trainer gives logits and the network probabilities: the AUC depends on the order alone, so they compare.
     labels = np.concatenate(before.labels)[:, 0]
     trained, served = np.concatenate(before.logits)[:, 0], np.concatenate(after.logits)[:, 0]
     return auc(trained, labels), auc(served, labels), rows
@@ -157,6 +158,7 @@ def check_again(store: Store, version: int) -> float:
         manifest = chain.manifest
         published = Published(inputs=manifest.inputs, schema=chain.schema, rows=chain.rows(), network=chain.network())
         worst = compare(chain.sample(), published).max_difference
+    # Shorter rows may have differed by more than TOLERANCE when they were published; the limit is relative to that.
     allowed = max(TOLERANCE, float(manifest.parity.get("max_difference", 0.0)) + TOLERANCE)
     if not worst <= allowed:
         raise VersionError(

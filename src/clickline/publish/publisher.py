@@ -62,9 +62,11 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
     try:
         with store.locked("publishing", say=watcher.say), ExitStack() as stack:
             done = donefile.read(store)
+            # The lock is ours, so a directory that no line names was left by a dead publisher.
             clean(store, done)
             trained = open_checkpoint_source(source)
             _say_which(trained, source, watcher)
+            # `stack` keeps the parent's files on this machine until the delta was made from them and compared.
             parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
             with _aside(store, done.last + 1) as aside:
                 manifest = _write(trained, aside, done.last + 1, settings, parent=parent, watcher=watcher)
@@ -95,6 +97,8 @@ def _parent(
             raise NeedsBaseError(f"{store.url}: no version yet that a delta could lie on; publish a base (--kind base)")
         if settings.kind == "auto" and len(done.chain(done.last, where=store.url)) > LONGEST:
             raise VersionError(f"{LONGEST} deltas on one base are enough")
+        # The newest version and not the one in service, also after a rollback: a delta's parent is the number before
+        # its own.
         chain = stack.enter_context(opened(store, done.last, done=done))
         check_fits(chain.manifest, tables_of(trained.learner, settings.dtype), where="this model")
         if chain.manifest.data_schema != trained.schema.to_dict():
@@ -117,6 +121,7 @@ def _aside(store: Store, version: int) -> Iterator[Path]:
         with scratch_directory("clickline-publish-") as scratch:
             yield scratch
         return
+    # Inside the store, so that the rename stays within one file system and is atomic.
     place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
     try:
         place.mkdir(parents=True)
@@ -165,6 +170,7 @@ def _write(
         inputs=inputs_of(learner.model, trained.schema),
         outputs=outputs_of(trained.schema),
         sample=SAMPLE,
+        # Listed before the manifest is written, which must not list itself.
         files={file.name: _facts(file) for file in sorted(aside.iterdir())},
         watermark=trained.watermark,
         training=trained.facts(),
@@ -210,6 +216,7 @@ def _check_parity(
             raise VersionError(f"no rows to compare with the trainer: {error} --sample names other data") from error
         watcher.say(f"the sample of version {parent.manifest.version} is used again, since: {error}")
         batch, paths = parent.sample().batch, []
+    # Also for rows of the parent's sample: the probabilities are those of the model that is published now.
     sample = Sample(batch, probabilities(learner, batch))
     parity = compare(sample, published)
     if settings.dtype != "fp32":
@@ -250,6 +257,8 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
     content = (aside / MANIFEST).read_bytes()
     reach("publish.before-rename")
     try:
+        # Every file was synced when it was written. Its directory, the rename and the store follow before the line
+        # does: after a loss of power no line may name a version that is not complete.
         if store.directory is not None:
             sync_directory(aside)
             aside.rename(store.directory / folder)
@@ -267,6 +276,8 @@ def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
         )
     except BaseException:
         with suppress(VersionError):  # if the store cannot even be read, the next publisher removes it
+            # The append may have succeeded although it raised, as when a remote store's answer is lost. Then the
+            # version is visible and its files must stay.
             if donefile.read(store).last < manifest.version:
                 store.remove(folder)
         raise

@@ -77,6 +77,7 @@ def write_rows(
     rows = sum(facts["count"] for facts in full.values())
     differing = sum(facts["count"] + facts["deleted"] for facts in changed.values())
     is_base = parent is None or (or_base and differing > LARGEST * rows)
+    # The delta has the final name already; if a base is published after all, the full rows overwrite it.
     for name in tables:
         path = into / (table_file(name) + _FULL)
         if is_base:

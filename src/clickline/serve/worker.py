@@ -115,9 +115,11 @@ class Worker:
     async def _serve(self, *, signals: bool) -> None:
         loop = self._loop = asyncio.get_running_loop()
         stopping = self._stopping = asyncio.Event()
+        # Only now: `stop`, in another thread, waits for this and then uses `_loop` and `_stopping` without a lock.
         self._running.set()
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                # A signal that the parent process ignores stays ignored, as SIGHUP does under nohup.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     loop.add_signal_handler(number, self._on_stop)
         relay = GrpcRelay(self._socket, loop=loop)
@@ -136,6 +138,7 @@ class Worker:
         )
         completions = CompletionQueue(loop=loop, resolve=handler.resolve)
         acceptor = self._acceptor(loop, table, lambda: Connection(table, handler, completions))
+        # Before the first connection: a predictor without threads computes nothing until it has a loop.
         self._predictor.attach(partial(_soon, loop, threading.get_ident()))
         self._turn()
         if self._ready_first:
@@ -155,6 +158,7 @@ class Worker:
             body_limit=limits.body,
             most=limits.connections,
             unauthenticated=None if self._auth.token is None else limits.unauthenticated,
+            # At least one body of the largest size must fit, or such a request would be refused for ever.
             budget=ByteBudget(max(limits.bodies, limits.body)),
             timeouts=self._timeouts,
             awake=self._config.awake,
@@ -172,6 +176,7 @@ class Worker:
             loop=loop,
             make=make,
             connections=lambda: len(table.connections),
+            # With a token, the table has two limits side by side; their sum is what it may admit.
             most=limits.connections + (limits.unauthenticated if table.token_required else 0),
             handshakes=limits.unauthenticated,
             balance=self._balance,
@@ -202,6 +207,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         table.draining = True  # responses say `Connection: close` from now on, and health that it is about to end
+        # This accepts the backlog first: the kernel has completed those connections, and closing the last descriptor
+        # of the listener would reset them.
         acceptor.close()
         self._listener.close()
         # gRPC drains its own calls meanwhile, in a thread, since its stop blocks.
@@ -250,6 +257,7 @@ class Worker:
 def _soon(loop: asyncio.AbstractEventLoop, thread: int, call: Callable[[], None]) -> None:
     """Have the loop call; it first reads what else has come, and those requests then share the batch."""
     if threading.get_ident() == thread:
+        # `call_soon_threadsafe` would wake the loop by a system call, which its own thread does not need.
         loop.call_soon(call)
     else:
         with suppress(RuntimeError):  # the loop has ended

@@ -40,6 +40,8 @@ class Optimizer:
         """Update every parameter that has a gradient."""
         # All parameters in one call of PyTorch's fused kernel: a loop over them would cost more than the arithmetic.
         moving = [parameter for parameter in self._parameters if parameter.grad is not None]
+        # State begins with the first gradient of a parameter, as in PyTorch: a parameter that is never used has none in
+        # checkpoints, and its step count does not grow.
         states = [self.state.get(parameter) or self._begin(parameter) for parameter in moving]
         vectors = [[state[name] for state in states] for name in self._vectors]
         steps = [[state["step"] for state in states]] if self._vectors else []
@@ -53,6 +55,7 @@ class Optimizer:
     def _begin(self, parameter: nn.Parameter) -> dict[str, Tensor]:
         if not self._vectors:
             return {}
+        # The fused kernels count steps in float32 tensors, not in Python numbers.
         state = {"step": torch.zeros((), dtype=torch.float32, device=parameter.device)}
         state |= {name: torch.zeros_like(parameter, memory_format=torch.preserve_format) for name in self._vectors}
         self.state[parameter] = state

@@ -37,6 +37,7 @@ def score(settings: Train, figures: Mapping[str, float]) -> float | None:
     if value is None:
         return None
     name = wanted.metric.rpartition(".")[2]
+    # Calibration is best at 1: above it a model predicts too many clicks, below it too few.
     if wanted.direction == "auto" and name == CALIBRATION:
         return -abs(value - 1)
     smaller = wanted.direction == "min" or (wanted.direction == "auto" and name in SMALLER_IS_BETTER)

@@ -38,6 +38,8 @@ class Flat:
         for parameter in self._parameters.values():
             end = place + parameter.numel()
             parameter.data = self.values[place:end].view(parameter.shape)
+            # Backward adds to a gradient that exists in place, so the views stay attached. The vector must be zeroed
+            # before each step; `grad = None` would detach it.
             parameter.grad = self.gradient[place:end].view(parameter.shape)
             place = end
 
@@ -67,6 +69,7 @@ class DenseBlock:
 
     def learn(self, gradient: Tensor) -> None:
         """One step of the optimizer. The caller holds the lock."""
+        # With more servers than numbers a block is empty. Its steps still count, as on the other servers.
         if len(gradient) == 0:
             self.steps += 1
             return

@@ -72,15 +72,18 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Disarmed before the handlers are restored: by default SIGALRM ends the process.
         if self._before:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, old in self._before.items():  # asked once is enough: the clean-up is not to be stopped as well
             ignored = self._signal is not None and number in (signal.SIGTERM, signal.SIGHUP)
             signal.signal(number, signal.SIG_IGN if ignored else old)
+        # A signal that came after the last step was seen by no step: it ends the run here.
         if kind is None:
             self.check()
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        # This runs between any two bytecodes of the main thread, which may hold a lock: it takes none itself.
         if self._signal is not None:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt("Ctrl+C came again")
@@ -112,6 +115,8 @@ def handlers_restored() -> Iterator[None]:
 
 def finished_within(seconds: float, work: Callable[[], object]) -> str:
     """Do something in another thread; empty if it was done in time, else why not."""
+    # Handlers of signals run in the main thread only. It waits in `join`, which a second Ctrl+C interrupts; the work
+    # itself may be in native code or in fsync, where an interrupt would wait for the end of the call.
     failure: list[BaseException] = []
 
     def attempt() -> None:

@@ -75,6 +75,8 @@ class Learner:
                 self._push(batch, pulled, self.step)
                 yield batch, tag, learned
             return
+        # One thread: pushes and pulls run in the order of submission. Leaving the block, also by an exception, waits
+        # for it, so no push changes a table after this generator is closed.
         with ThreadPoolExecutor(1, thread_name_prefix="clickline-sparse") as sparse:
             stream = iter(batches)
             current = next(stream, None)
@@ -85,11 +87,14 @@ class Learner:
                 # The rows of this batch were pulled while the batch before it was computed, except after a barrier.
                 pulled = self._pull(batch) if ahead is None else ahead.result()
                 current, ahead = next(stream, None), None
+                # Decided before the next pull is submitted: rows that were pulled ahead of a checkpoint would be one
+                # step staler than those that a resumed run pulls, and the bits would differ.
                 stop_here = barrier(self.step + 1) or current is None
                 if current is not None and not stop_here:
                     # Queued behind the push of the step before, in the one sparse thread: always the same order.
                     ahead = sparse.submit(self._pull, current[0])
                 learned = self._compute(batch, pulled)
+                # At most one push is in flight, so gradients do not pile up behind a slow sparse thread.
                 if pushing is not None:
                     pushing.result()  # raises what the push raised
                 pushing = sparse.submit(self._push, batch, pulled, self.step)
@@ -110,6 +115,7 @@ class Learner:
         return self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=True)
 
     def _push(self, batch: Batch, pulled: dict[str, Pulled], step: int) -> None:
+        # Rows are shuffled, so a batch may be older than the one before it: the clock of the tables never goes back.
         self.tick = step if batch.times is None else max(int(batch.times.max()), self.tick)
         for name, one in self.sparse.gradients(pulled, weight=weight_of(batch)).items():
             self.sparse.tables[name].push(
@@ -117,15 +123,18 @@ class Learner:
             )
 
     def _compute(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
+        # A validation since the last step has left the model in evaluation mode.
         self.model.train()
         self.optimizer.forget_gradients()
         learned = self._agree(self._differentiate(batch, pulled), weight_of(batch))
+        # After `_agree`: ranks clip by the norm of the gradient of all, so they take the same step.
         clip = self.job.train.optimizer.clip
         if clip > 0:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         self.optimizer.step()
         self.step += 1
         self.average.follow(self.step)
+        # Raised before the push of this step: no row learns from a gradient that is not finite.
         check_finite(learned.loss, step=self.step)
         return learned
 
@@ -156,12 +165,14 @@ class Learner:
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 out[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
         out.update({f"average.{name}": tensor for name, tensor in self.average.tensors().items()})
+        # Dropout draws from this state: with another one a resumed run would not give the same bits.
         out["random.torch"] = torch.get_rng_state()
         out["tick"] = torch.tensor(self.tick)
         return out
 
     def restore(self, tensors: dict[str, torch.Tensor], *, step: int, weights_only: bool = False) -> None:
         """Restore what `tensors` returned; with `weights_only`, only the model's weights (a warm start)."""
+        # Compared before anything changes: load_state_dict copies all that fits before it raises.
         wanted = self.model.state_dict()
         given = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")}
         wrong = [name for name in wanted if name not in given or given[name].shape != wanted[name].shape]
@@ -218,4 +229,5 @@ def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Ten
     per_row = loss if loss.dim() == 1 else loss.sum(1)
     if weights is None:
         return per_row.mean()
+    # A batch may have rows of weight 0 only: its loss is 0 then, not NaN.
     return (per_row * weights).sum() / weights.sum().clamp_min(1e-12)

@@ -121,6 +121,7 @@ def _problems(
             if not _touches(problem.key, known)
         )
     for check in CHECKS:
+        # A check that reads a broken key would report a consequence of a problem that is reported already.
         needed = check.needs is None or check.needs in look_for
         if needed and not any(_touches(key, known) for key in check.reads):
             yield from ((problem, check.error) for problem in check.find(subject))

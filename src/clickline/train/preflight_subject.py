@@ -101,6 +101,7 @@ class Subject:
             fields = replace(fields, labels=fields.labels[:1])
         if list(model_problems(spec, labels=fields.labels)):
             return None
+        # Building draws random numbers; a check must not change the random state of the program that called it.
         state = torch.get_rng_state()
         try:
             if ":" in self.job.model.name:
@@ -125,6 +126,7 @@ class _WithoutInitialisation(TorchFunctionMode):
 
 def _mended(features: Features) -> Features:
     """The features without those that are there twice or know the outcome, and with the slots that keys_of meant."""
+    # Backwards and, below, backwards again: of features with one name the first is kept, and the order stays.
     slots = {slot.name: slot for slot in reversed(features.slots) if not _knows(slot, features.labels)}
     for name, slot in slots.items():
         if slot.keys_of is not None and slot.keys_of not in slots:

@@ -75,6 +75,8 @@ def train_job(
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
     directory = Path(job.output) / job.name
+    # Left in reverse order: the last status is written while the lock is held, and the handlers of the caller return
+    # last. Until then an interrupted run ignores further SIGTERM and SIGHUP.
     with handlers_restored(), RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
         return _train(
             job,
@@ -133,6 +135,7 @@ def _train(
         with interrupts:
             TrainingLoop(run, journal).train()
             test = run.test(journal) if job.data.test else {}
+    # It is a KeyboardInterrupt as well, but says already what was kept.
     except TrainingInterrupted:
         raise
     except KeyboardInterrupt as error:

@@ -120,6 +120,7 @@ class SparseSide:
 
     def empty(self) -> None:
         """Replace the tables by empty ones, as at the start and before a checkpoint is loaded."""
+        # The mapping stays the same object: `_rows`, and the tables of a rank, look tables up in it at each use.
         self.tables.update(
             build_tables(
                 embeddings=self.embeddings, tables=self._job.tables, slots=self._schema.slots, seed=self._job.seed
@@ -138,6 +139,7 @@ class SparseSide:
                     columns=self._slots,
                     select=list(reading.columns),
                     pooling=list(reading.pooling),
+                    # Clicks of a key, which the score of eviction weighs, are those of the first label.
                     labels=batch.labels[:, 0],
                     sequence_length=reading.sequence_length,
                     threads=self.threads,
@@ -157,6 +159,7 @@ class SparseSide:
             width = reading.sequence_length or len(reading.columns)
             tensor = torch.empty((rows, width, embedding.dim))  # `gather` writes into its memory
             plan.gather(distinct, tensor.numpy(), threads=self.threads)
+            # `requires_grad` is set last: numpy() refuses a tensor that has it.
             pulled[name] = Pulled(plan, distinct, tensor.requires_grad_(training))
         return pulled
 
@@ -191,7 +194,10 @@ class SparseSide:
         gradient = one.tensor.grad
         assert gradient is not None  # noqa: S101  (callers select on it)
         out = np.empty_like(one.rows)
+        # Native code needs contiguous memory, which autograd does not guarantee. `rows` must be those of this pull:
+        # with max pooling they decide which key an element of the gradient belongs to.
         one.plan.scatter(gradient.contiguous().numpy(), one.rows, out, threads=self.threads)
+        # From the gradient of a mean to that of a sum.
         out *= np.float32(weight)
         return out
 
@@ -203,6 +209,7 @@ def merged(parts: Sequence[Gradient], *, threads: int) -> Gradient:
     """
     keys = np.concatenate([part.keys for part in parts])
     # A plan over the keys themselves finds the distinct ones; its `scatter` then adds up what belongs to one key.
+    # `labels` only fill the clicks of this plan, which are not used: those of the parts are added up below.
     merge = _native.Plan(
         keys, None, columns=1, select=[0], pooling=[0], labels=np.zeros(len(keys), np.float32), threads=threads
     )

@@ -53,6 +53,8 @@ def owned_buckets(*, part: int, parts: int) -> tuple[int, int]:
 
 def cuts_by_owner(keys: NDArray[np.uint64], parts: int) -> list[int]:
     """Where each owner's keys begin, and the end: keys in the order of buckets fall into one slice for each."""
+    # bucket_of of native/base/hash.h: the product wraps at 64 bits, and its 12 highest bits are the bucket. Plans order
+    # keys by bucket, so a binary search finds the bounds.
     buckets = (keys * _SPREAD) >> np.uint64(52)
     bounds = [owned_buckets(part=part, parts=parts)[0] for part in range(parts)] + [BUCKETS]
     cuts: list[int] = np.searchsorted(buckets, np.array(bounds, np.uint64)).tolist()

@@ -108,6 +108,7 @@ def opened(
     copies = ScratchFiles.of(store) if cache is None else cache.opening(entry.version for entry in entries)
     with copies as local:
         manifests = [local.manifest(entry) for entry in entries]
+        # Compared from the manifests alone, before any row file is downloaded, hashed or mapped.
         for parent, child in pairwise(manifests):
             check_fits(parent, child.tables, where=store.shown(directory_of(child.version)))
         layers: dict[str, list[_native.Dictionary]] = {}
@@ -124,6 +125,7 @@ def opened(
                     if held is None:
                         held = open_dictionary(local.path(manifest, file), table, shown=text)
                     else:
+                        # Matched by content only: the manifest of this version may describe the same bytes differently.
                         check_rows(held, table, shown=text)
                     files[digest] = held
                     dictionaries.append(held)
@@ -136,6 +138,7 @@ def opened(
                     )
                 layers.setdefault(name, []).extend(dictionaries)
         last = manifests[-1]
+        # Only the last version's network and sample are read; those of its parents are never fetched.
         local.path(last, last.sample)
         yield Chain(manifests, layers, local.path(last, last.network).parent, files)
 

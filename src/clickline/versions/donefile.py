@@ -143,7 +143,11 @@ def append_removal(store: Store, *, versions: list[int]) -> None:
 
 def _append(store: Store, fields: dict[str, Any]) -> None:
     line = sealed_json(fields) + b"\n"  # without a check, a flipped bit could name another version
+    # A lock of its own, held for one append only: a rollback need not wait until a publisher, which holds the lock of
+    # publishing for minutes, has finished.
     with store.locked("donefile", wait=60.0):
+        # Under the lock this also catches what changed since the caller read the donefile: a number that was taken
+        # meanwhile, or a rollback to a version that was removed.
         parse(_whole(store) + line, where=store.shown(DONEFILE))  # what would be unreadable is not written
         if store.directory is None:
             store.write(DONEFILE, _whole(store) + line)
@@ -158,11 +162,13 @@ def _append_synced(store: Store, line: bytes) -> None:
         descriptor = os.open(store.directory / DONEFILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, whole)  # removes half a line; its publisher is dead, since the lock is ours
+            # Two writes instead of one, so that a test can kill the process between them.
             _write_all(descriptor, line[:half], at=whole)
             reach("publish.donefile-half")
             _write_all(descriptor, line[half:], at=whole + half)
             os.fsync(descriptor)
         except BaseException:
+            # The error says that no line was added, so one whose sync failed is cut off, too: readers see it already.
             with suppress(OSError):  # if even this fails, half a line stays, which readers ignore
                 os.ftruncate(descriptor, whole)
                 os.fsync(descriptor)

@@ -53,6 +53,7 @@ def _copy(store: Store, name: str, to: Path, *, limit: int) -> str:
                 file.write(piece)
                 digest.update(piece)
                 size += len(piece)
+                # Bounds the disk space that a wrong or hostile store can fill.
                 if size > limit:
                     raise VersionError(f"{store.shown(name)}: more than the {limit} bytes that were expected")
     except BaseException as error:

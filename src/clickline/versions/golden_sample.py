@@ -57,6 +57,7 @@ def read_sample(path: Path, *, schema: Schema) -> Sample:
     rows, slots = labels.shape[0] if labels.ndim else 0, len(schema.slots)
     if rows == 0:
         raise VersionError(f"{path}: no rows in it")
+    # With offsets a slot has any number of keys; their total is compared with the last offset below.
     shapes = {
         "dense": (dense, np.float32, (rows, schema.dense_width)),
         "labels": (labels, np.float32, (rows, len(schema.labels))),

@@ -111,6 +111,7 @@ def keep(store: Store, count: int) -> list[int]:
     """Remove all but the newest versions, the one to serve, and what these stand on. Returns those removed."""
     if count < 1:
         raise VersionError(f"at least 1 version is kept, not {count}")
+    # A publisher at work reads its parent's files, so nothing is removed meanwhile.
     with store.locked("publishing"):
         done = donefile.read(store)
         needed = {*list(done.entries)[-count:], *([done.serving] if done.serving else [])}
@@ -118,6 +119,8 @@ def keep(store: Store, count: int) -> list[int]:
             needed.update(entry.version for entry in done.chain(version, where=store.url))
         removed = [version for version in done.entries if version not in needed]
         if removed:
+            # The line first, the files after: a crash in between leaves directories that no line names, which the next
+            # `clean` removes. The other order would leave a listed version without its files.
             donefile.append_removal(store, versions=removed)
         clean(store, donefile.read(store))
     return removed
@@ -133,6 +136,7 @@ def rollback(store: Store, to: int | None = None) -> tuple[int, int]:
             raise VersionError(f"{store.url}: there is no version before {serving} to go back to")
     if to == serving:
         raise VersionError(f"{store.url}: version {to} is the one that is served already")
+    # A version with a damaged manifest in its chain must not become the one to serve.
     for entry in done.chain(to, where=store.url):
         read_manifest(store, entry)
     donefile.append_rollback(store, to=to)
@@ -145,6 +149,8 @@ def clean(store: Store, done: Donefile) -> None:
     for name in store.names():
         match = _DIRECTORY.fullmatch(name)
         number = int(match[1]) if match else 0
+        # A dead publisher leaves at most the directory of the next number. Higher ones mean that donefile lines were
+        # lost, and sound versions would be deleted.
         if number > done.last + 1:
             raise VersionError(
                 f"{store.shown(name)}: there, but {donefile.DONEFILE} ends at version {done.last}; lines of it are "
@@ -152,6 +158,7 @@ def clean(store: Store, done: Donefile) -> None:
             )
         if name.startswith(WRITING) or (number and number not in done.entries):
             left.append(name)
+    # Only after the loop: the refusal above must come before anything is removed.
     for name in left:
         store.remove(name)
 
@@ -221,6 +228,7 @@ def _table_difference(left: Chain, right: Chain, name: str) -> dict[str, int]:
         path = str(scratch / "difference.dict")
         counts = _native.difference_dictionary(path, before, after)
         status, _ = _native.Layers(before).lookup(_native.Dictionary(path).keys())
+    # Status 0: the key has a row in `before`. The difference has it because its bytes changed; other keys are new.
     changed = int((np.asarray(status) == 0).sum())
     return {"rows added": counts["count"] - changed, "rows changed": changed, "rows removed": counts["deleted"]}
 

@@ -108,6 +108,7 @@ def parse(content: bytes, *, where: str) -> Manifest:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise VersionError(f"{where}: not JSON: {error}") from error
+    # Before the other keys, so that a later format is refused by its number and not by the first key that differs.
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise VersionError(f"{where}: not a manifest of format {FORMAT}")
     try:
@@ -130,6 +131,8 @@ def checked_manifest(content: bytes, entry: DonefileEntry, *, where: str) -> Man
     if seen != entry.sha256:
         raise VersionError(f"{where}: damaged: its SHA-256 is {seen[:12]}…, the donefile says {entry.sha256[:12]}…")
     manifest = parse(content, where=where)
+    # The digest proves which bytes these are, not that the line agrees with them: a line could name another version's
+    # manifest.
     for name in ("version", "kind", "parent"):
         if getattr(manifest, name) != getattr(entry, name):
             raise VersionError(

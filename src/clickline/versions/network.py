@@ -32,6 +32,7 @@ def embeddings_of(inputs: Mapping[str, Mapping[str, Any]], schema: Schema) -> di
         if "table" not in described:
             continue
         shape, slots, length = described.get("shape"), described.get("slots"), described.get("sequence_length", 0)
+        # A manifest is untrusted input, and buffers are allocated from these numbers: lengths and widths have limits.
         if not (
             isinstance(described["table"], str)
             and isinstance(slots, list)

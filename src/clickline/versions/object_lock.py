@@ -50,6 +50,7 @@ class ObjectLock:
         if links and not _has_ended(links[-1][1]):
             return False
         end = _next(self._name, links[-1][1]) if links else self._name
+        # Processes that saw the same last record compute the same name, so the exclusive create lets only one win.
         if not self._objects.create(end, holder_record()):
             return False
         if links and self._objects.find(self._name) != links[0][1]:
@@ -60,6 +61,8 @@ class ObjectLock:
         return True
 
     def release(self) -> None:
+        # The first object goes first (see above). Links that a crash leaves behind are unreachable: their names derive
+        # from a record with a nonce, which never comes again.
         for name in self._held:
             self._objects.delete(name)
         self._held = []
@@ -98,6 +101,8 @@ def _has_ended(content: bytes) -> bool:
     """Whether the process that wrote a lock cannot hold it any more."""
     record = _parsed(content)
     on, pid, born, when = (record.get(key) for key in ("machine", "pid", "born", "time"))
+    # On this machine the process itself decides and never the age: a publisher that takes long is not stale. Of another
+    # machine only the age is known.
     if isinstance(on, str) and isinstance(pid, int) and isinstance(born, int) and on and on == machine():
         return proven_dead(on=on, pid=pid, born=born)
     return time.time() - (float(when) if isinstance(when, int | float) else 0.0) > STALE_AFTER

@@ -55,6 +55,7 @@ class Store:
 
     def exists(self, name: str = "") -> bool:
         with self.explained(name):
+            # fsspec caches listings of directories, and other processes publish and remove meanwhile.
             self.system.invalidate_cache()
             return bool(self.system.exists(self._path(name)))
 
@@ -91,6 +92,8 @@ class Store:
             if self.find(name) is not None:
                 return False
             self.system.pipe_file(self._path(name), content)
+            # Of two writers that overlap, the later one wins and the other finds a record that is not its own. This
+            # narrows the gap but does not close it.
             return self.find(name) == content
 
     def delete(self, name: str) -> None:
@@ -103,6 +106,7 @@ class Store:
             self.system.invalidate_cache()
             try:
                 with self.system.open(self._path(name), "rb") as file:
+                    # One byte more than allowed is enough to notice that a file is too large.
                     content: bytes = file.read(limit + 1)
                 return content
             except OSError as error:

@@ -87,8 +87,11 @@ class VersionCache:
     def opening(self, versions: Iterable[int]) -> Iterator[VersionFiles]:
         """Hold the files of these versions. Afterwards, if all went well, those of other versions are removed."""
         with self._locked("use", shared=True):
+            # The time of the lock file says when this store was last opened; `_clean` forgets stores by it.
             os.utime(self._root / f"{self._name}.use")
             yield self
+        # After the `with`: the exclusive lock that `_clean` tries to take conflicts with our own shared one, since
+        # flock locks belong to the open file and not to the process.
         self._clean({directory_of(version) for version in versions})
 
     def manifest(self, entry: DonefileEntry) -> Manifest:
@@ -110,6 +113,7 @@ class VersionCache:
         expected = manifest.files[file]
         name = f"{directory_of(manifest.version)}/{file}"
         path = self.directory / name
+        # Without the lock at first: hashing a large file that is here must not hold up another process's download.
         if _is_whole(path, expected.bytes, expected.sha256):
             return path
         with self._locked("fetch"):
@@ -169,6 +173,7 @@ def _private(path: Path) -> Path:
     """Make a directory that only this user can write to, since its files are served."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Also of a directory that exists: in a shared temporary directory another user may have made it first.
         status = path.stat()
     except OSError as error:
         raise VersionError(f"{path}: cannot be made: {error.strerror}; {DIRECTORY} names another directory") from error
@@ -182,6 +187,7 @@ def _private(path: Path) -> Path:
 def _forget(lock: Path) -> None:
     """Remove the files of a store that was not opened for long. Raises BlockingIOError if it is open now."""
     with locked(lock, wait=False, mode=0o600):
+        # The lock file stays: a process that waits for it would then hold a lock that later processes cannot see.
         shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
 
 

@@ -30,6 +30,7 @@ class Members:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table()
+        # Measured as if there were room without end: rich limits a measurement to the width that it is given.
         if Measurement.get(console, options.update(width=_WIDE), table).minimum <= options.max_width:
             yield table
         else:

@@ -43,6 +43,7 @@ class _Below:
     def __exit__(self, *_: object) -> None: ...
 
     def update(self, page: RenderableType, *, refresh: bool) -> None:
+        # Compared as rendered text, since two pages that look alike are different objects.
         with self._console.capture() as captured:
             self._console.print(page)
         if captured.get() != self._before:

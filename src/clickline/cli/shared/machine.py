@@ -78,6 +78,7 @@ def _usable_cores(cgroup: Path) -> float | None:
         affinity: float | None = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # not on macOS and Windows
         affinity = os.cpu_count()
+    # Microseconds of processor time per period of so many microseconds; the text `max` means that there is no limit.
     quota, _, period = _read(cgroup / "cpu.max").strip().partition(" ")
     if affinity is None or not (quota.isdigit() and period.isdigit() and int(period)):
         return affinity

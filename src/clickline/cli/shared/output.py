@@ -52,6 +52,7 @@ class ReportingGroup(TyperGroup):
                 report(error, as_json=ctx.meta.get(_JSON_ASKED, False))
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt as error:
+            # A subclass has a message for the user; a plain interrupt has at most the name of a signal.
             text = str(error) if type(error) is not KeyboardInterrupt else ""
             with _unwritable_is_no_other_error():
                 say_error(text or "interrupted")

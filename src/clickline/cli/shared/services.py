@@ -30,6 +30,7 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     _be_quiet("httpx", "httpcore", "uvicorn")
     heartbeat = Heartbeat.inherited()
     with stopped_by_signals():
+        # A signal may come while the service is made, when there is nothing to close yet.
         service = None
         try:
             service = make(read_token(os.environ))

@@ -46,6 +46,7 @@ class GrpcLoad:
         load = self._load
         if load.requests is None and load.seconds is None:
             raise ValueError("a load needs requests or seconds, or it never ends")
+        # The clock starts when the last connection has warmed up: `_begin` runs before any thread passes the barrier.
         ready = threading.Barrier(load.connections + 1, action=self._begin)
         failed: list[str] = []
         workers = [
@@ -81,6 +82,7 @@ class GrpcLoad:
                 self._infer(infer, number)
             except Exception as error:
                 why = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
+                # Before the abort, which wakes `run`: it reads `failed[0]`.
                 failed.append(why)
                 ready.abort()
                 return
@@ -123,6 +125,7 @@ class GrpcLoad:
     def _next(self) -> tuple[int, float] | None:
         """Number of the next request, and when it is due; None at the end. A thread that was busy may be late for
         it."""
+        # The lock also covers the generator of due times, which two threads must not advance at once.
         with self._lock:
             if self._load.requests is not None and self._issued >= self._load.requests:
                 return None
@@ -131,6 +134,8 @@ class GrpcLoad:
             if since >= self._end:
                 return None
             self._issued += 1
+            # If the server cannot keep up, many requests are overdue at the end: they are counted without being sent,
+            # or the run would not end in time.
             if now > self._end + self._load.timeout:
                 self.result.errors["never_sent"] += 1
                 return self._issued - 1, _NEVER

@@ -49,6 +49,7 @@ class LoadPlan:
         """When requests of an open loop are due, in seconds after the start."""
         random, now = np.random.default_rng(self.seed), 0.0
         while True:
+            # 1024 at a time: a call of numpy for each arrival would take time from the loop that measures.
             for pause in random.exponential(1 / (self.rate or 1.0), 1024).tolist():
                 now += pause
                 yield now
@@ -113,6 +114,8 @@ class _Connection:
 
     def receive(self) -> Reply | None:
         reply = self.replies.feed(self.socket.recv(65536))
+        # select sees only the socket: bytes that TLS has decrypted already must be read now, or they would wait for the
+        # next segment.
         while reply is None and isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
             reply = self.replies.feed(self.socket.recv(65536))
         return reply
@@ -178,6 +181,7 @@ class HttpLoad:
                     self._waiting.append(following)
                     following = next(due)
                 over = following >= end or self._all_issued()
+            # After the last request, a lost connection is replaced only if a request still waits for one.
             if not over or self._waiting:
                 self._reopen(now)
             self._send_due(over, closed=due is None)
@@ -216,6 +220,7 @@ class HttpLoad:
                 connection.send(self._requests[self._issued % len(self._requests)], since)
             except OSError:
                 self._drop(connection, "connection")
+            # Also if sending failed: the failure is the outcome of this request, which is not sent again.
             self._issued += 1
 
     def _wait(self, now: float, until: float) -> None:
@@ -253,6 +258,7 @@ class HttpLoad:
         self.result.errors[reason] += 1
 
     def _drop_late(self, now: float) -> None:
+        # From `sent`, not `since`: a request that had to wait for a connection gets the full timeout as well.
         for connection in [connection for connection in self._busy if now - connection.sent > self._load.timeout]:
             self._drop(connection, "timeout")
 

@@ -26,9 +26,11 @@ def buckets(seconds: ArrayLike, *, most: int = 20) -> list[tuple[float, float, i
     times = np.asarray(seconds, np.float64)
     if not len(times):
         return []
+    # geomspace needs a start above 0.
     low, high = max(float(times.min()), 1e-9), float(times.max())
     steps = 1 if high <= low else min(most, max(2, math.ceil(math.log(high / low) / math.log(1.15))))
     edges: NDArray[np.float64] = np.geomspace(low, max(high, low), steps + 1)
+    # A time of 0 lies below `low`, and rounded ends could exclude others: every time must be in a bucket.
     edges[0], edges[-1] = min(low, float(times.min())), max(high, low)
     counts = [len(times)] if steps == 1 else np.histogram(times, edges)[0].tolist()
     return [(float(edges[i]), float(edges[i + 1]), int(counts[i])) for i in range(steps)]

@@ -20,6 +20,7 @@ def read_conf(path: str | os.PathLike[str], *, limit: int) -> str:
     if len(data) > limit:
         raise JobError(f"'{path}' is larger than {limit} bytes")
     try:
+        # Editors on Windows write a byte order mark, which is no part of the first key.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise JobError(f"'{path}' is not text in UTF-8") from None

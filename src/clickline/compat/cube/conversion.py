@@ -34,6 +34,7 @@ def to_dictionary(
     dim = 0
     rows: NDArray[np.uint8] | tuple[NDArray[np.uint64], NDArray[np.uint8]] = (offsets, values)
     if layout != "bytes":
+        # The first value determines the dimension, since nothing else in the file does; u8 rows begin with two fp32.
         size = int(sizes[0]) if len(sizes) else _size(layout, 1)
         dim = size // 4 if layout == "fp32" else size - 8
         if dim < 1 or _size(layout, dim) != size:
@@ -70,6 +71,7 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
     keys = dictionary.keys()
     with writing(out, seed=seed) as writer:
         for begin in range(0, dictionary.count, _BATCH):
+            # In batches: the rows of a mapped dictionary need not fit into memory.
             part = np.ascontiguousarray(keys[begin : begin + _BATCH])
             if dictionary.row_bytes:
                 writer.append(part, dictionary.lookup(part)[1])

@@ -114,6 +114,7 @@ def connect_by_conf(path: str | os.PathLike[str], *, token: bytes, name: str = "
         [[_wire_address(host) for host in replicas] for replicas in conf.shards()],
         name=conf.dict_name,
         token=token,
+        # The file has milliseconds, the client takes seconds.
         timeout=conf.timeout / 1000 or _DEFAULT_TIMEOUT,
         hedge=max(0, conf.backup_request) / 1000,
         retries=conf.retry,

@@ -92,6 +92,7 @@ def append(directory: str, kind: Kind, *, id: int, input: str, key: int | None =
     if "://" in address:
         system, name = fsspec.core.url_to_fs(address)
         system.makedirs(system._parent(name), exist_ok=True)
+        # Object stores cannot append or lock: such a donefile must have a single writer.
         before = read_bytes(address, limit=_LARGEST) or b""
         system.pipe_file(name, before[: _complete(before, kind)] + _gap(before, kind) + data)
     else:
@@ -102,9 +103,11 @@ def append(directory: str, kind: Kind, *, id: int, input: str, key: int | None =
 def _append_locally(path: Path, data: bytes, kind: Kind) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
+        # Another maker could take a line that is being written for the rest of a crash, and cut it off.
         lock(file)
         file.seek(0)
         before = file.read(_LARGEST)
+        # The file is open for appending: the write below goes to the new end, wherever the read left the position.
         file.truncate(_complete(before, kind))
         file.write(_gap(before, kind) + data)
         file.flush()
@@ -119,6 +122,8 @@ def _complete(before: bytes, kind: Kind) -> int:
 
 def _gap(before: bytes, kind: Kind) -> bytes:
     """The end of a line that is whole but for it."""
+    # Readers accept a last line without its end once it parses, and JSON without its closing brace never does.
+    # So such a line may have been delivered already and must stay.
     last = before[before.rfind(b"\n") + 1 :]
     try:
         _product(last, kind, "")

@@ -77,6 +77,7 @@ def export_version(
         for number, table in enumerate(chain.layers):
             begin, end = number / len(chain.layers), (number + 1) / len(chain.layers)
 
+            # Defaults bind the values of this round; a closure would see those of the last one.
             def report(share: float, begin: float = begin, end: float = end, table: str = table) -> None:
                 progress(begin + (end - begin) * share, table)
 
@@ -129,6 +130,7 @@ class _TableDirectory:
             product = ExportedProduct(
                 table, layer.version, layer.base, layer.kind, f"{self._seen_as}/{name}", rows, deleted
             )
+            # Last: a reader of the donefile finds the product complete. After a crash before this it is written anew.
             if self._format == "sequencefile":
                 key = None if layer.kind == "base" else layer.base
                 cube_donefiles.append(
@@ -172,6 +174,7 @@ class _TableDirectory:
 
 
 def _write_sequence(path: Path, file: _native.Dictionary) -> Iterator[int]:
+    # A fixed sync mark: exporting the same version again gives the same bytes.
     with writing(path, seed=0) as writer:
         for keys, values in _rows(file):
             # Cube has no rows of 16 bits: they are written as 32.
@@ -179,6 +182,7 @@ def _write_sequence(path: Path, file: _native.Dictionary) -> Iterator[int]:
             rows = _native.decode_rows(values, file.dtype, file.dim).view(np.uint8) if wide else values
             writer.append(keys, rows)
             yield len(keys)
+        # n + 1 offsets that are all zero: n keys, each with an empty value.
         deleted = np.ascontiguousarray(file.deleted_keys())
         writer.append(deleted, np.zeros(0, np.uint8), np.zeros(len(deleted) + 1, np.uint64))
         yield len(deleted)

@@ -143,6 +143,7 @@ def _web_names(address: str) -> list[tuple[str, str]]:
     links.feed(answer.decode("utf-8", "replace"))
     urls = {}
     for link in links.found:
+        # Listings of other servers have links such as `?C=N;O=D` to sort them, which name the directory itself.
         url = urljoin(directory, link).partition("#")[0].partition("?")[0]
         name = unquote(url.removeprefix(directory))
         if not url.startswith(directory) or not name or name.startswith((".", "_")) or "\0" in name:
@@ -160,6 +161,7 @@ def _asked(url: str) -> Iterator[httpx.Response]:
         request = client.build_request("GET", url)
         for _ in range(_MOST_REDIRECTS + 1):
             answer = client.send(request, stream=True)
+            # httpx does not follow redirects unless told to, so each is judged here before a request is sent.
             with closing(answer):
                 if answer.next_request is None:
                     yield answer
@@ -199,6 +201,7 @@ class _Copy:
                 f"'{self._source}': {size - self._size} bytes are to come, but there is room for {max(0, room)} in "
                 f"'{self._target.parent}'"
             )
+        # A query of the disk for each piece would be slow; the fuller the disk is, the sooner comes the next one.
         self._checked = size + min(_AHEAD, room // 2)
 
     def write(self, data: bytes) -> None:
@@ -230,10 +233,12 @@ def _download(url: str, copy: _Copy) -> None:
         answer.raise_for_status()
         announced = answer.headers.get("content-length", "")
         if announced.isascii() and announced.isdigit() and len(announced) < 20:
+            # Refused before a byte is fetched. The announcement may be wrong, so `write` checks what really comes.
             copy.expect(int(announced))
         for piece in answer.iter_bytes(_CHUNK):
             copy.write(piece)
             digest.update(piece)
+        # Our file server sends this header; of another server's files there is nothing to compare with.
         expected = answer.headers.get("x-checksum-sha256", digest.hexdigest())
     if expected != digest.hexdigest():
         raise DataError(f"'{url}' came with other bytes than its checksum says")

@@ -58,6 +58,7 @@ class ProductSource:
 
     def rows(self, link: ChainLink, *, scratch: Path) -> VersionInput:
         folder = scratch / str(link.version)
+        # The rest of an earlier attempt may be of other files: without checksums, it cannot be told.
         shutil.rmtree(folder, ignore_errors=True)
         try:
             fetch_directory(link.input, folder / "input")
@@ -70,9 +71,11 @@ class ProductSource:
             else:
                 # Values of one size are stored as rows; of several sizes, with an offset for each.
                 width = int(sizes[0]) if (sizes == sizes[0]).all() else 0
+            # Only the last base: patches of an earlier one are not delivered any more.
             if link.parent is None:
                 self._row_bytes = {link.version: width}
             values = content.reshape(len(keys), width) if width else (offsets, content)
+            # A base has nothing to delete: its empty values are simply rows that are missing.
             deleted = None if link.parent is None else empty
             _native.write_dictionary(str(path), keys, values, dtype=0, dim=0, deleted=deleted)
         except (DataError, ValueError, RuntimeError) as error:
@@ -127,6 +130,7 @@ def chain_of(bases: list[Product], patches: list[Product]) -> list[ChainLink]:
     base = bases[-1]
     found = [_link(base, parent=None)]
     for patch in patches:
+        # Ids must grow along the chain, since an id is the version and a parent is lower than its delta.
         if patch.key == base.id and patch.id > found[-1].version:
             found.append(_link(patch, parent=found[-1].version))
     return found
@@ -148,6 +152,7 @@ def stamp_of(address: str, names: tuple[str, ...]) -> Hashable:
 
 
 def _link(product: Product, *, parent: int | None) -> ChainLink:
+    # Without checksums the line stands for the content: files that change under the same line go unnoticed.
     line = f"{product.kind} {product.id} {product.key} {product.input}"
     return ChainLink(
         version=product.id,
@@ -178,4 +183,5 @@ def _without_empty(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint64]]:
     """Rows with a value, and the keys of those without."""
     empty = np.diff(offsets) == 0
+    # Empty values take no bytes, so the starts of the others still follow each other without a gap.
     return keys[~empty], np.concatenate([offsets[:-1][~empty], offsets[-1:]]), content, keys[empty]

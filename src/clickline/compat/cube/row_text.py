@@ -79,6 +79,7 @@ def _lines(source: str | os.PathLike[str]) -> Iterator[bytes]:
     try:
         with open(source, "rb") as file:  # noqa: PTH123  (any path-like)
             while line := file.readline(_LONGEST_LINE):
+                # readline() stopped at the limit, so the rest of the line would be taken for a line of its own.
                 if len(line) == _LONGEST_LINE:
                     raise DataError(f"'{source}' has a line of more than {_LONGEST_LINE} bytes")
                 yield line.removesuffix(b"\n")
@@ -91,6 +92,7 @@ def _numbers(value: bytes) -> bytes:
     numbers = np.array([_number(word) for word in words], np.float64)
     with np.errstate(over="ignore"):
         rounded = numbers.astype("<f4")
+    # An infinity may be given as such; a finite number must not become one.
     if (np.isinf(rounded) & ~np.isinf(numbers)).any():
         raise ValueError("a number is too large for fp32")
     return rounded.tobytes()

@@ -52,6 +52,7 @@ def read_all(path: str | os.PathLike[str]) -> Chunk:
     if not chunks:
         return np.zeros(0, np.uint64), np.zeros(1, np.uint64), np.zeros(0, np.uint8)
     starts = np.cumsum([0] + [len(values) for _, _, values in chunks[:-1]], dtype=np.uint64)
+    # Each chunk's offsets begin at 0; the last one of each is the first of the next.
     offsets = [offsets[:-1] + start for (_, offsets, _), start in zip(chunks, starts, strict=True)]
     end = np.array([sum(len(values) for _, _, values in chunks)], np.uint64)
     return (
@@ -64,6 +65,7 @@ def read_all(path: str | os.PathLike[str]) -> Chunk:
 @contextmanager
 def writing(path: str | os.PathLike[str], *, seed: int | None = None) -> Iterator[SequenceWriter]:
     """A writer whose file has its name once the block is left without an error. A seed gives the same bytes again."""
+    # The mark should not occur in a value by chance: it is random, unless the same bytes are wanted again.
     sync = secrets.token_bytes(16) if seed is None else random.Random(seed).randbytes(16)
     with aside(path) as temporary:
         writer = SequenceWriter(temporary, sync=sync)
@@ -79,6 +81,7 @@ def aside(path: str | os.PathLike[str]) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"the directory of '{target}' cannot be made: {error.strerror}") from None
+    # In the same directory, since a rename works within one file system only; readers skip names with a dot.
     temporary = target.parent / f".writing-{secrets.token_hex(8)}"
     try:
         yield temporary

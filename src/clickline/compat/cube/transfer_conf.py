@@ -126,6 +126,7 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
     sections: dict[str, dict[str, str]] = {}
     inside: dict[str, str] | None = None
     for number, raw in enumerate(text.splitlines(), 1):
+        # A comment needs a space before it, so that `//` in a URL is none; the added space is for the start of a line.
         line = "" if raw.lstrip().startswith("#") else _COMMENT.sub("", " " + raw).strip()
         if not line:
             continue
@@ -135,6 +136,7 @@ def _sections(text: str, source: str) -> dict[str, dict[str, str]]:
                 raise JobError(f"{source}, line {number}: '{line:.60}' is not a new section such as [default]")
             inside = sections[name] = {}
             continue
+        # The first separator only: addresses in the value have colons of their own.
         split = re.search(r"[:=]", line)
         key, value = (line[: split.start()].strip(), line[split.end() :].strip()) if split else ("", "")
         if not key:

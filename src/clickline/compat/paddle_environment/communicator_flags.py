@@ -83,4 +83,5 @@ def _value(name: str, text: str) -> str:
         number = int(text)
     except ValueError:
         raise JobError(f"{name}: '{text}' must be a whole number") from None
+    # PaddlePaddle counts its deadline in milliseconds, a job in seconds.
     return f"{number / 1000:g}" if name in MILLISECONDS else str(number)

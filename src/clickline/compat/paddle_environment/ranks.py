@@ -52,6 +52,7 @@ def _own_entry(env: Mapping[str, str], pservers: list[str], port: int | None) ->
     for candidate in candidates:
         if candidate in pservers:
             return pservers.index(candidate)
+    # An address without its port is the prefix `tcp:HOST:`, with the colon: 10.0.0.1 must not match 10.0.0.12.
     here = [rank for rank, address in enumerate(pservers) if host and address.startswith(tcp(host, 1, source="")[:-1])]
     return here[0] if len(here) == 1 else None
 
@@ -62,6 +63,7 @@ def _own_endpoint(env: Mapping[str, str]) -> int | None:
         return all_of_them.index(own)
     hosts = env.get("PADDLE_TRAINER_IPS", "").split(",")
     host = own_host(env)
+    # Several trainers on one host cannot be told apart by the host.
     return hosts.index(host) if host and hosts.count(host) == 1 else None
 
 

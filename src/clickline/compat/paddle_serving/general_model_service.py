@@ -85,6 +85,7 @@ class GeneralModelService:
     )
 
     def open(self, body: bytes, request: Request) -> OpenedRequest:
+        # Read on its own before the body is decoded: a refusal repeats the log_id whatever is wrong with the rest.
         return OpenedRequest(body, log_id_of(body))
 
     def key(self, opened: OpenedRequest) -> str | int | None:
@@ -121,6 +122,7 @@ def log_id_of(body: bytes) -> int:
 
 def encode(result: PredictionResult, *, log_id: int = 0) -> bytes:
     tensor = {
+        # Numbers are formatted natively, without a Python object for each.
         "float_data": msgspec.Raw(json_floats(np.ascontiguousarray(result.probability))),
         "shape": result.probability.shape,
         "elem_type": 1,
@@ -142,6 +144,7 @@ def encode_error(error: RequestError, *, log_id: int = 0) -> bytes:
 
 
 def _tensor(tensor: GeneralTensor, known: Collection[str]) -> Tensor:
+    # Paddle's `name` is the variable inside the model, `alias_name` the one that clients feed; either may be a column.
     name = tensor.alias_name if tensor.alias_name in known else tensor.name or tensor.alias_name
     starts = tensor.lod or None
     if tensor.elem_type == _TEXT:

@@ -130,6 +130,8 @@ def _shape(path: str | os.PathLike[str], description: bytes, length: int) -> tup
         if len(description) < length:
             raise ValueError("it is cut")
         while at < length:
+            # A tag is the field number shifted by three bits, plus the wire type: 0x08 and 0x10 are varints of fields
+            # 1 and 2; 0x12 is field 2 packed, whose first varint is the length in bytes.
             tag, at = _varint(description, at)
             value, at = _varint(description, at)
             if tag == 0x08:
@@ -150,6 +152,7 @@ def _shape(path: str | os.PathLike[str], description: bytes, length: int) -> tup
     if kind != _FP32:
         found = "none" if kind is None else _TYPES.get(kind, f"type {kind}")
         raise DataError(f"'{path}' must hold fp32, got {found}")
+    # Paddle's -1 for an unknown dimension is a varint of 64 bits, so it is refused here as too large.
     if not 1 <= len(dims) <= _MOST_DIMS or any(dim > _LARGEST_DIM for dim in dims):
         raise DataError(f"'{path}' has a shape that cannot be: {dims}")
     return tuple(dims)
@@ -157,6 +160,7 @@ def _shape(path: str | os.PathLike[str], description: bytes, length: int) -> tup
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
+    # A varint of 64 bits has at most ten bytes of seven bits each.
     for shift in range(0, 70, 7):
         if at >= len(data):
             raise ValueError("it is cut")
@@ -168,9 +172,11 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _mapped(path: str | os.PathLike[str], file: BinaryIO, *, offset: int, shape: tuple[int, ...]) -> Floats:
+    # Python's integers do not overflow: no product of hostile dimensions can match the size of the file by chance.
     expected, found = math.prod(shape) * 4, os.fstat(file.fileno()).st_size - offset
     if expected != found:
         raise DataError(f"'{path}' should hold {expected} bytes of numbers behind its header, but has {found}")
     if not expected:
+        # A mapping of no bytes is an error of mmap.
         return np.zeros(shape, np.float32)
     return np.memmap(file, np.dtype("<f4"), mode="r", offset=offset, shape=shape)

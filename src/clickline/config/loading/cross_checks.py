@@ -30,6 +30,7 @@ class CrossChecked(Section):
     @model_validator(mode="wrap")
     @classmethod
     def _check_together(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        # On the values as given: the handler returns nothing if one of them is invalid, and both kinds belong together.
         found = list(cls.contradictions(_plain(given))) if isinstance(given, Mapping) else []
         errors = [InitErrorDetails(type=_custom("contradiction", text), loc=path, input=None) for path, text in found]
         try:
@@ -37,6 +38,7 @@ class CrossChecked(Section):
         except ValidationError as error:
             errors = [_repeated(dict(one)) for one in error.errors(include_url=False)] + errors
         if errors:
+            # The section's config does not apply to an error made here: it would repeat values, even secret ones.
             raise ValidationError.from_exception_data(cls.__name__, errors, hide_input=True)
         return made
 
@@ -65,6 +67,7 @@ def _repeated(finding: Mapping[str, Any]) -> InitErrorDetails:
     """A finding of pydantic's, to be raised once more."""
     place, given = finding["loc"], finding["input"]
     try:
+        # Made only to see whether pydantic knows the kind: an unknown one must be raised as a custom error.
         PydanticKnownError(finding["type"], finding.get("ctx"))
     except KeyError:  # not one of pydantic's own kinds, but made by a validator
         return InitErrorDetails(type=_custom(finding["type"], finding["msg"]), loc=place, input=given)
@@ -72,4 +75,5 @@ def _repeated(finding: Mapping[str, Any]) -> InitErrorDetails:
 
 
 def _custom(kind: Any, text: str) -> PydanticCustomError:
+    # The text goes in as a value: as a template, pydantic would take braces in it, as of ${env:NAME}, for placeholders.
     return PydanticCustomError(kind, "{text}", {"text": text})

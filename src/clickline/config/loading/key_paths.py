@@ -26,6 +26,7 @@ def section_at(path: Path, root: type[Section] = Job) -> type[Section] | None:
             return None
         if isinstance(part, str):
             annotation = section.model_fields[part].annotation
+            # In a dict of sections the next part is a name that the user chose, and no field.
             section, named = section_of(annotation), get_origin(annotation) is dict
     return section
 

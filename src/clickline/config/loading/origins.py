@@ -46,6 +46,8 @@ class Origins:
 
     def forget(self, path: Path) -> None:
         """Drop what is known of `path` and everything below: its value was replaced."""
+        # Everything around a known path is known as well, so an unknown one has nothing below it: the scan over all
+        # paths is left out for nearly every key of a file.
         if path in self._lines:
             for known in [known for known in self._lines if known[: len(path)] == path]:
                 del self._lines[known]

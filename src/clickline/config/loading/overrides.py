@@ -34,6 +34,7 @@ def override(tree: Tree, argument: str) -> None:
     try:
         given = parse(text, override=True, at=path) if text.strip() else Tree(value="")
         given.origins.put(path, None)
+        # Containers along the path are copied: an override that is refused halfway changes nothing.
         tree.value = _placed(tree.value, path, (), given.value)
     except UnreadableError as error:
         tree.problems.append(error.problem)
@@ -42,6 +43,7 @@ def override(tree: Tree, argument: str) -> None:
         tree.problems.append(JobProblem(key_text(path), str(error), override=True))
         return
     tree.problems += given.problems
+    # The lines of the replaced value go first: keys that the new one does not give are defaults now.
     tree.origins.forget(path)
     tree.origins.update(given.origins)
     for length in range(1, len(path)):

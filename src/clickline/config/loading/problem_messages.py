@@ -43,6 +43,7 @@ _SENTENCES: Mapping[str, Callable[[str, Mapping[str, Any]], str]] = {
 }
 _SHORT = 40
 """Characters of a value that a hint repeats."""
+# Their values may be secrets, which no message repeats.
 _CONCEALED = (("data", "storage"), ("data", "reader"))
 
 
@@ -94,6 +95,7 @@ def _unknown_key(path: Path, root: type[Section]) -> str:
     known = list(section.model_fields) if section else []
     if root is job.Job and name not in known and (key := synonym(path, root)):
         return f"unknown key; did you mean {key}?"
+    # A similar key of the same section is more likely meant than a key of this very name in another one.
     if closest(name, known) is None and (places := places_of(name, root)):
         return f"unknown key; did you mean {' or '.join(places[:3])}?"
     return f"unknown key; {suggestion(name, known, kind='keys')}"

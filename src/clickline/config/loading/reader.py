@@ -79,6 +79,7 @@ def read_draft(path: str | os.PathLike[str] | None, *, overrides: Sequence[str] 
         raise refusal(source, [JobProblem("", f"a job is a mapping of keys to values, not {show(tree.value)}", 1)])
     for argument in overrides:
         override(tree, argument)
+    # After the overrides, so that a name given by --set is not replaced by that of the file.
     if file is not None and "name" not in tree.value and (name := name_of(file)):
         tree.value["name"] = name
     job, problems, broken = _tolerated(tree)
@@ -90,6 +91,7 @@ def read_draft(path: str | os.PathLike[str] | None, *, overrides: Sequence[str] 
 def _ages_in_steps(tree: Tree, job: Job) -> Iterator[JobProblem]:
     """Durations where the log has no time, so that rows age by steps: 7d would be 604,800 of them."""
     for path, _ in leaves(job) if job.features.time is None else ():
+        # In the job, 7d is a number of seconds already; only the tree still tells a duration from a number of steps.
         value: Any = tree.value
         for part in path:
             inside = isinstance(part, int) if isinstance(value, list) else isinstance(value, dict) and part in value
@@ -109,6 +111,7 @@ def name_of(file: Path) -> str:
 def _tolerated(tree: Tree) -> tuple[Job, list[JobProblem], tuple[Keys, ...]]:
     """The job without what is wrong in it, all that is wrong, and the paths of what was left out."""
     problems, value = list(tree.problems), tree.value
+    # A key with a problem in the YAML, such as one given twice, is reported for that alone: its value is uncertain.
     known = {problem.key for problem in problems}
     broken = [path for key in known if (path := key_path(key)) is not None]
     # pydantic validates all or nothing. So what it refuses is taken out and the rest is validated again, until it is a
@@ -129,6 +132,8 @@ def _tolerated(tree: Tree) -> tuple[Job, list[JobProblem], tuple[Keys, ...]]:
             broken.append(left_out)
             if finding["type"] == "extra_forbidden" and (meant := meant_by(finding["loc"])):
                 broken.append(meant)  # a misspelt key: the one that was meant has not the value it was to have
+        # Nothing could be taken out, so every further round would find the same. The empty path marks the whole job as
+        # broken: later checks, which skip broken keys, then report nothing that only follows from this.
         if value is before:
             return Job(), problems, ((),)
 
@@ -155,6 +160,7 @@ def _dropped(value: Any, path: Keys) -> Any:
     first, rest = path[0], path[1:]
     if not rest:
         return {key: inner for key, inner in value.items() if key != first}
+    # A copy: `tree.value` must stay as it was given, for the checks that read it afterwards.
     copy = value.copy()
     copy[first] = _dropped(value[first], rest)
     return copy
@@ -220,6 +226,7 @@ def refusal(source: str, problems: Sequence[JobProblem]) -> JobError:
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as stream:
+            # One byte beyond the limit is enough to refuse a file; one of gigabytes is never loaded.
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UnreadableError(JobProblem("", f"no such file{_neighbour(file)}")) from None

@@ -33,10 +33,12 @@ class UnreadableError(Exception):
 
 
 class _Loader(yaml.SafeLoader):
+    # SafeLoader has those of YAML 1.1, by which `no` is false and 12:30 is 750.
     yaml_implicit_resolvers = {}  # those of YAML 1.2 are added below
     depth = 0
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        # PyYAML recurses for every level: without a limit of our own, deep nesting would end in a RecursionError.
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnreadableError(_too_deep(self.line + 1))
@@ -45,6 +47,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+# PyYAML tries a pattern only on scalars that begin with one of the characters in the list; "" is the empty scalar.
 for _name, _pattern, _starts in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -117,8 +120,10 @@ class _Conversion:
         line = self._line(node)
         if self.nodes > MAX_NODES:
             raise UnreadableError(JobProblem("", f"more than {MAX_NODES} values once aliases are expanded", line))
+        # Composing does not follow aliases: one that contains itself would recurse here without an end.
         if depth > MAX_DEPTH:
             raise UnreadableError(_too_deep(line))
+        # The line of the key, if there is one, was put before and is kept: its value may begin on a later line.
         if path not in self.tree.origins:
             self.tree.origins.put(path, line)
         if isinstance(node, MappingNode) and node.tag == _TAG + "map":
@@ -147,6 +152,7 @@ class _Conversion:
             if not isinstance(key, ScalarNode):
                 self._problem(path, key, "a key must be a word, not a list or a mapping")
                 continue
+            # Keys stay as they are written, whatever scalar they would be: 101 and true are names here.
             name, at = key.value, (*path, key.value)
             if name in first_lines:
                 self._problem(at, key, f"given twice; the first is on line {first_lines[name]}")
@@ -167,6 +173,7 @@ class _Conversion:
                 return text.lower() == "true"
             case "int" | "float" as kind:
                 try:
+                    # ValueError also for more than 4300 digits, whose conversion takes quadratic time.
                     return int(text) if kind == "int" else _float(text)
                 except ValueError:
                     return self._problem(path, node, f"not a number, or one with too many digits (tag !!{kind})")

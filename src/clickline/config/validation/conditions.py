@@ -63,6 +63,7 @@ def formats(*formats: str) -> Condition:
 
 def taken_by_model(name: str) -> Condition:
     def condition(facts: RunFacts, _path: Path) -> str | None:
+        # Of an unknown model nothing is claimed: a missing notice does less harm than a wrong one.
         if facts.model_keys is None or name in facts.model_keys:
             return None
         return f"the model {facts.job.model.name} does not take it"
@@ -81,6 +82,7 @@ def rules(*rules: str) -> Condition:
     """Only under some rules of a table's optimizer."""
 
     def condition(facts: RunFacts, path: Path) -> str | None:
+        # The path is tables, then embedding or linear, then optimizer and its key.
         table: TableSettings = getattr(facts.job.tables, str(path[1]))
         rule = table.optimizer.name
         return None if rule in rules else f"only the optimizer {_listed(rules)} reads it, and this one is {rule}"
@@ -104,6 +106,7 @@ def left_to_tables(what: str) -> Condition:
 def swept(facts: RunFacts, _path: Path) -> str | None:
     tables = facts.job.tables
     rules = [tables.eviction, *(slot.eviction for slot in facts.features.slots if slot.eviction is not None)]
+    # Counts decay at each sweep too, so sweeps have an effect even if no row is evicted.
     if tables.count_decay < 1 or any(rule.unseen_for or rule.min_score for rule in rules):
         return None
     return "no row is ever evicted: tables.eviction is off"
@@ -126,6 +129,7 @@ def split_text(facts: RunFacts, path: Path) -> str | None:
 def by_url(facts: RunFacts, _path: Path) -> str | None:
     data = facts.job.data
     paths = [path for path in (*data.train, *data.valid, *data.test) if "://" in path or "::" in path]
+    # Options are for remote file systems: local files are opened without them, also by URL.
     elsewhere = [path for path in paths if not path.startswith(("file://", "local://"))]
     return None if elsewhere else "no path of data is a URL of another file system"
 

@@ -50,6 +50,7 @@ def stopping_metric_problems(job: Job) -> Iterator[JobProblem]:
     names = [*LARGER_IS_BETTER, *SMALLER_IS_BETTER, CALIBRATION]
     names += [f"recall@{k}" for k in job.metrics.recall_at]
     names += [reference.rpartition(":")[2] for reference in job.metrics.own]
+    # Figures of the first label have plain names, those of the others their label in front.
     known = names + [f"{label}.{name}" for label in job.features.labels[1:] for name in names]
     figure = metric.rpartition(".")[2]
     if metric not in known:

@@ -106,6 +106,7 @@ class Agent:
         # Downloads and loads of one shard would work on the same directory, so they exclude each other.
         key = (command.name, command.shard)
         exclusive = not isinstance(command, _CONCURRENT)
+        # Only the entry is made under the lock: a download takes up to an hour, and other shards and `check` go on.
         with self._lock:
             if exclusive and key in self._running:
                 return AgentReply(
@@ -133,6 +134,7 @@ class Agent:
     def server_status(self, name: str) -> CubeServerStatus:
         """What the server reports of itself. Raises PeerError if it cannot be reached."""
         check_name(name)
+        # Transfer polls this every second: a server that is down is reported at once, not waited for.
         with self._server(name, patience=0.1) as server:
             return server.status()
 
@@ -146,6 +148,7 @@ class Agent:
         if not _is_web_address(command.source):
             raise VersionError(f"source {command.source!r:.200} must be one http:// or https:// URL")
         expected = expected_hashes(self._client, command.source, sha256=command.sha256)
+        # Transfer repeats a command whose reply it did not get, so what is there already counts as downloaded.
         if file.path.exists():
             if same_file(file.path, expected):
                 return
@@ -156,14 +159,17 @@ class Agent:
             largest=self.options.largest,
             seconds=_BASE_SECONDS if command.base == command.version else _DELTA_SECONDS,
         )
+        # The lock on the staging directory keeps the cube server, another process, from removing it as a leftover.
         with being_written(file.staging) as staging:
             part = staging / f"{file.path.name}.part"
             hashes = download(self._client, command.source, part, expected=expected, limits=limits)
             # The hash says that it is the file that was offered; its header, that it is the one for this shard.
             self._check_content(part, command)
             part.rename(staging / file.path.name)
+            # Inside the staging directory: the file and the hashes that `check` needs appear by the same rename.
             write_state(staging / DOWNLOADED, {**asdict(hashes), "source": command.source, "md5": expected.md5})
             reach("agent.before-rename")
+            # A rename does not replace a directory that is not empty.
             if file.directory.exists():  # the rest of a removal that was interrupted
                 shutil.rmtree(file.directory)
             staging.rename(file.directory)
@@ -207,6 +213,7 @@ class Agent:
             server.drop(command.version)
 
     def _remove(self, command: RemoveCommand, file: DeployedFile) -> None:
+        # The server first: it refuses if a loaded version is built on these files, and then they stay.
         with self._server(command.name, command.server_port) as server:
             server.remove(command.version)
         for path in (file.directory, file.staging):

@@ -29,12 +29,14 @@ def agent_app(agent: Agent, *, guard: BearerToken, routes: AgentRoutes | None = 
     """The application."""
 
     async def command(request: Request) -> Response:
+        # Before the body is read: without the token a client cannot make the agent hold bodies in memory.
         if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
             message: AnyAgentCommand = msgspec.convert(await json_object(request, trusted=True), AnyAgentCommand)
         except ValueError as error:
             return _answer(AgentReply(code=AgentReplyCode.INVALID, message=str(error)), status=400)
+        # The thread finishes the command even if the connection ends; transfer asks again and is told busy or done.
         return _answer(await run_in_threadpool(agent.run, message))
 
     def server(request: Request) -> Response:

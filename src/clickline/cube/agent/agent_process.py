@@ -25,6 +25,7 @@ class AgentProcess:
         """`routes` makes further HTTP routes, such as Cube's."""
         guard = BearerToken(token=options.token, host=options.host, open_to_all=options.open_to_all)
         with ExitStack() as opening:
+            # Before the agent is made, which removes unfinished downloads: they could be those of another agent.
             self._lock = DirectoryLock(options.deploy, "agent")
             opening.callback(self._lock.release)
             self.agent = Agent(options)

@@ -36,8 +36,10 @@ class DeployedFile:
     def of(cls, command: AgentCommand, *, deploy: Path) -> DeployedFile:
         """The file of a command to the agent of `deploy`. Raises InvalidCommandError for anything outside of that."""
         check_name(command.name)
+        # Cut before it is resolved: a command may have a path of up to a megabyte.
         given = (command.deploy_path or str(deploy))[: _LONGEST_PATH + 1]
         try:
+            # `..` and symbolic links are followed before the comparison, so neither leads out of the deployment.
             folder = Path(given).resolve()
         except (ValueError, OSError, RuntimeError):
             raise InvalidCommandError(f"deploy_path {given!r:.200} is not a path") from None

@@ -74,6 +74,7 @@ def download(
     mark = f"{expected.sha256} {expected.md5}"
     if part.exists() and (not note.exists() or note.read_text(encoding="utf-8") != mark):
         part.unlink()
+    # After the removal of a foreign part: a crash in between never leaves a part with the mark of another file.
     note.write_text(mark, encoding="utf-8")
     reach("agent.download-begun")
     try:
@@ -85,6 +86,7 @@ def download(
     hashes = _hashes(part, md5=bool(expected.md5))
     for name in ("sha256", "md5"):
         wanted, actual = getattr(expected, name), getattr(hashes, name)
+        # A damaged part must go: resuming it could never lead to the right hash.
         if wanted and actual != wanted:
             part.unlink()
             raise DamagedFileError(f"{url}: damaged: its {name} is {actual}, {wanted} was expected")
@@ -94,6 +96,7 @@ def download(
 
 def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -> None:
     have = part.stat().st_size if part.exists() else 0
+    # Ranges and lengths count the bytes of the file itself, so the server must not compress.
     headers = {"Range": f"bytes={have}-", "Accept-Encoding": "identity"} if have else {"Accept-Encoding": "identity"}
     with client.stream("GET", url, headers=headers) as answer:
         if answer.status_code == 416:  # all of it is here, or more: the hash decides
@@ -105,6 +108,7 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
         start = have if answer.status_code == 206 else 0
         _check_room(part, total, start, limits, url)
         pace = _Pace(limits.rate)
+        # The client's timeout is for each read; a server that sends a byte now and then is stopped by this deadline.
         give_up = time.monotonic() + limits.seconds
         with part.open("r+b" if part.exists() else "wb") as file:
             file.truncate(start)
@@ -124,6 +128,7 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
                     )
                 pace.spend(len(piece))
             file.flush()
+            # The caller renames it: after a loss of power, a file that has its name must have its bytes.
             os.fsync(file.fileno())
     if size != total:
         raise PeerError(f"{url}: broke off after {size} of {total} bytes")
@@ -132,6 +137,7 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
 def _total(answer: httpx.Response, url: str) -> int:
     if answer.status_code == 206:
         found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+        # Bytes of another range would be written at the wrong offset.
         if found is None or not answer.request.headers["range"].startswith(f"bytes={found[1]}-"):
             raise PeerError(f"{url}: answers another range than was requested")
         return int(found[3])

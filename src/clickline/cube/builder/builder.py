@@ -95,6 +95,7 @@ def build(
     """
     final = out / build_name(rows.base, rows.version)
     out.mkdir(parents=True, exist_ok=True)
+    # Held to the end: `clickline build` and transfer may work on the same directory.
     with locked(out / _LOCK):
         remove_unfinished(out)
         found = find_build(out, rows.base, rows.version)
@@ -104,11 +105,13 @@ def build(
         staging.mkdir()
         try:
             record = _make(rows, staging, name=name, shards=shards, threads=threads or len(os.sched_getaffinity(0)))
+            # Before the rename: whatever is kept beside a build is there as soon as the build is.
             if listener is not None:
                 listener.written(out, record)
             reach("builder.before-rename")
             if final.exists():  # a build of another input or number of shards, or a damaged one
                 shutil.rmtree(final)
+            # Its files were synced by their writers: no crash leaves a build that has its name but not its bytes.
             staging.rename(final)
             sync_directory(out)
         except (RuntimeError, OSError) as error:  # mostly a full disk: faults of the input are VersionErrors
@@ -174,6 +177,7 @@ def _open(file: RowFile, complete: bool) -> _native.Dictionary:
     if seen != file.sha256:
         raise VersionError(f"{file.path}: damaged: its SHA-256 is {seen[:12]}…, the manifest says {file.sha256[:12]}…")
     try:
+        # The SHA-256 proves that it is the published file; `verify`, that the file was sound when it was published.
         found = _native.Dictionary(str(file.path))
         found.verify()
     except RuntimeError as error:
@@ -189,6 +193,7 @@ def _cut(
     """Write a shard's keys of one table to a dictionary of their own."""
     path = staging / f"part{shard}.{table}.dict"
     first, last = owned_buckets(shard, shards)
+    # The deletions of a delta must stay: on the server they hide rows of the layers below.
     merged = _native.merge_dictionaries(
         str(path), list(layers), first_bucket=first, last_bucket=last, keep_deleted=rows.kind == "delta"
     )
@@ -224,6 +229,7 @@ def _pack(
     made = write_tar(tar, header, {table: one.path for table, one in mine.items()})
     # Agents that get no SHA-256 with their command read the MD5 beside the file.
     write_synced(staging / f"{tar.name}.md5", f"{made.md5}  {tar.name}\n".encode())
+    # At once, not at the end: otherwise the disk would need room for all rows twice.
     for one in mine.values():
         one.path.unlink()
     total = sum(table.count for table in tables.values())

@@ -109,6 +109,7 @@ class PublishedSource:
     def _fetch(self, name: str, to: Path, size: int, sha256: str) -> Path:
         """Copy a row file, unless it is here already. The builder checks what came."""
         try:
+            # Of a build that failed or was killed after the copy, which need not be copied again.
             if self._store.directory is None and to.exists():
                 if file_sha256(to) == sha256:
                     return to

@@ -41,19 +41,23 @@ def compact(versions: LoadedVersions, version: int) -> bool:
     if all(len(chain) == 1 for chain in layers.values()):
         return False
     began = time.perf_counter()
+    # The merge takes long and holds no lock. `layers` keeps the files mapped, even if `trim` deletes them meanwhile.
     first, last = owned_buckets(versions.shard, versions.shards)
     final = versions.data / f"{COMPACT}{version}"
     with being_written(versions.data / f".{COMPACT}{version}", anew=True) as aside:
         tables = {}
         for name, chain in layers.items():
+            # Nothing lies below the result, so there is no row left that a deletion would have to hide.
             made = _native.merge_dictionaries(
                 str(aside / f"{name}.dict"), chain, first_bucket=first, last_bucket=last, keep_deleted=False
             )
             reach("cube.compacting")
+            # `replace` opens it without verifying, and the chain that could be read instead is deleted soon after.
             _native.Dictionary(str(aside / f"{name}.dict")).verify()
             tables[name] = TableRows(
                 dim=chain[0].dim, dtype=chain[0].dtype, row_bytes=chain[0].row_bytes, count=made["count"]
             )
+        # A base has no parent: the lookup of a chain that reaches this file ends here and ignores the deltas.
         header = ShardHeader(
             name=versions.name,
             version=version,
@@ -68,6 +72,7 @@ def compact(versions: LoadedVersions, version: int) -> bool:
         sync_directory(aside)
         reach("cube.compact-written")
         with versions.lock:
+            # It may have been dropped during the merge; the staging directory is removed on the way out.
             if version not in versions.loaded:
                 return False
             if final.exists():  # it could not be read: otherwise the chain would have one layer
@@ -99,12 +104,14 @@ class Compactor(threading.Thread):
     def close(self) -> None:
         self._ending.set()
         self._wake.set()
+        # A merge cannot be interrupted. The thread is a daemon, and what it leaves is removed after the next start.
         self.join(30.0)
 
     def run(self) -> None:
         pause = None  # nothing to do before `wake`
         while True:
             self._wake.wait(pause)
+            # Cleared before the work: a switch that comes during the work causes another round.
             self._wake.clear()
             if self._ending.is_set():
                 return
@@ -113,6 +120,7 @@ class Compactor(threading.Thread):
                 version = self._versions.view.version
                 if version and any(is_due(chain) for chain in self._versions.layers(version).values()):
                     compact(self._versions, version)
+                    # Deletes the merged deltas, except those that an older version still reads.
                     self._versions.trim()
                 pause = None
             except (VersionError, RuntimeError, OSError) as error:

@@ -30,6 +30,8 @@ class CubeCommands:
             token=token,
             job=name,
             name="agent",
+            # The server remembers sequence number and reply of each client, so as not to execute a repeated request
+            # twice. A client number that was used before would get another connection's replies.
             client=int.from_bytes(os.urandom(8), "little"),
             lane=0,
             deadline=deadline,

@@ -76,6 +76,7 @@ class CubeProcess:
         self.http_reads = HttpReadCounters()
         self.stopped = threading.Event()
         with ExitStack() as opening:
+            # A second server in this directory would delete files that the first one reads, and overwrite state.json.
             self._lock = DirectoryLock(options.directory, "cube server")
             opening.callback(self._lock.release)
             self._open(options, routes)
@@ -101,6 +102,7 @@ class CubeProcess:
         )
         self._compactor = Compactor(self.versions)
         self._compactor.start()
+        # Before HTTP and the ready file: a server that reports itself ready serves again, or waits for transfer.
         self.versions.restore(may_serve=self._has_newest_switch)
         self.web = None
         if options.http_port is not None:
@@ -133,6 +135,7 @@ class CubeProcess:
     def close(self) -> None:
         if self.web is not None:
             self.web.close()
+        # The compactor calls the native server, so it ends first.
         self._compactor.close()
         self.native.close()
         self._lock.release()
@@ -176,6 +179,7 @@ class CubeProcess:
 
     def _handle(self, _name: str, _client: int, op: str, body: memoryview) -> bytes:
         known: dict[str, Callable[..., Any]] = {
+            # Goes through the handler, so that the probe finds a handler that hangs; greetings come from native code.
             ALIVE: lambda: None,
             "status": self.status,
             "load": self.load,

@@ -23,6 +23,7 @@ class Disk:
 
     def __init__(self, path: Path, *, name: str, shard: int, shards: int) -> None:
         self.path, self.name, self.shard, self.shards = path, name, shard, shards
+        # Transfer polls the status every second, which lists all complete versions: each header is parsed only once.
         self._looked_into: dict[_Identity, ShardFile] = {}
         self._damaged: dict[_Identity, str] = {}
         """Files that were found damaged, and how."""
@@ -99,11 +100,13 @@ class Disk:
             actual = getattr(found.header, key)
             if actual != value:
                 raise VersionError(f"{inner}: {key} {actual!r}, this server needs {value!r}")
+        # Replaced as a whole, since several threads read it without a lock; entries of a replaced file go.
         self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
         return found
 
 
 def _identity(inner: Path) -> _Identity:
+    # Of a merged chain the header, which is written last and anew with every merge.
     file = (inner / HEADER if inner.is_dir() else inner).stat()
     return inner, file.st_ino, file.st_mtime_ns
 

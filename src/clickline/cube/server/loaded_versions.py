@@ -74,11 +74,13 @@ class LoadedVersions:
         self.name, self.shard, self.shards = name, shard, shards
         self.view = ServedVersion()
         self.lock = threading.RLock()
+        # Taken before `lock`, never while it is held: one load at a time, while switches and rollbacks go on.
         self._loading = threading.Lock()
         self.load_seconds = 0.0
         self.problems: list[str] = []
         """What was found wrong with the files, since the start."""
         self._native, self._keep, self._memory = native, keep, memory
+        # By file, not by version: deltas of one base share its mapping, and a file is verified once while it is open.
         self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
         self._log = SwitchLog.read(directory, name=name, shard=shard, shards=shards)
@@ -109,6 +111,7 @@ class LoadedVersions:
                 self.load(one)
             except (VersionError, RuntimeError, ValueError) as error:
                 self._report(f"version {one} cannot be loaded again: {error}")
+            # The wire is open already: if a switch command was executed during the load, it is newer and is kept.
             with self.lock:
                 if one == version and one in self._loaded and not self.view.version and may_serve():
                     self._native.switch(version, number)
@@ -139,6 +142,7 @@ class LoadedVersions:
         """Serve a loaded version. `number` 0 takes the next; a number that was overtaken is refused."""
         with self.lock:
             number = number or self._log.number + 1
+            # A command that is sent again after a lost reply succeeds without another write to the disk.
             if (version, number) == (self.view.version, self.view.number):
                 return
             if version not in self._loaded:
@@ -161,6 +165,7 @@ class LoadedVersions:
     def rollback(self, number: int = 0, *, version: int = 0, peers: Iterable[str] | None = None) -> int:
         """Serve the previous version, or the given one. It must be loaded."""
         with self.lock:
+            # The last entry of the log is the version that was switched to last, so it is what is left.
             before = [one for one in self._log.versions()[:-1] if one in self._loaded]
             if not version and not before:
                 raise VersionError(f"there is no version to go back to; loaded: {self._listed()}")
@@ -192,6 +197,7 @@ class LoadedVersions:
     def trim(self) -> list[int]:
         """Keep the last versions that were in service and what came after; delete what none of them needs."""
         with self.lock:
+            # Loaded for a switch that is still to come: a rollout loads everywhere before any server switches.
             newer = {version for version in self._loaded if version > self.view.version}
             kept = newer | set(self._log.versions(self._keep))
             dropped = [version for version in self._loaded if version not in kept]
@@ -200,6 +206,8 @@ class LoadedVersions:
             # A version that is kept may be read from a merged chain or from its own delta: whatever it was opened from
             # stays, and only what it was not opened from may go.
             needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
+            # A directory of a newer version may be a finished download that is about to be loaded, so only those older
+            # than every kept version are deleted for their age.
             oldest = min(kept, default=0)
             for path in self.data.iterdir():
                 number = version_of(path)
@@ -218,6 +226,7 @@ class LoadedVersions:
     def replace(self, version: int) -> None:
         """Open a loaded version, and those built on it, from the files that are there now: the rows are the same."""
         with self.lock:
+            # A delta's number is higher than its parent's, so all versions that are built on this one are among these.
             for one in [one for one in self._loaded if one >= version]:
                 self._put(one, again=True)
                 if one == self.view.version:
@@ -239,6 +248,7 @@ class LoadedVersions:
 
     def _put(self, version: int, *, again: bool = False) -> None:
         """Hand the layers of a version to the native server. `lock` is held."""
+        # Looked up again under the lock: compaction may have put a merged chain in place since the files were verified.
         chain = self.disk.chain(version)
         tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
         (self._native.replace if again else self._native.load)(version, tables)
@@ -266,6 +276,7 @@ class LoadedVersions:
                     self._report(f"{shard.path}: damaged: {error}")
                     break
             else:
+                # Files of an earlier attempt, whose chain turned out to be damaged, are not kept open.
                 return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
 
     def _open(self, shard: ShardFile) -> dict[str, _native.Dictionary]:

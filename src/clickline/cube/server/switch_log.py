@@ -55,6 +55,7 @@ class SwitchLog:
         """Record a switch, on disk when this returns. `peers` None: the same as before."""
         self.number = number
         self.peers = self.peers if peers is None else list(peers)
+        # Each version once: after switching back and forth, the last N entries are still N different versions to keep.
         others = [switch for switch in self._history if switch[0] != version]
         self._history = [*others, (version, number)][-_HISTORY:]
         write_state(

@@ -15,6 +15,7 @@ from clickline.cube.agent_messages import (
 )
 from clickline.errors import PeerError, VersionError
 
+# A large download takes longer: `run` then reports the agent as busy, and the command is sent again.
 _TIMEOUT = httpx.Timeout(120.0, connect=2.0)
 
 

@@ -104,6 +104,7 @@ class Builds:
 
     def prepare(self, link: ChainLink) -> Build:
         """A sound build of this link: the existing one, if every byte is right, otherwise one made now."""
+        # The digest differs if the version was published again with other rows; the number of shards may have changed.
         existing = find_build(self._plan.output, link.base, link.version)
         damaged = False
         if existing is not None and (existing.record.digest, existing.record.shards) == (
@@ -118,6 +119,7 @@ class Builds:
         log.info("version %d: building from %s", link.version, link.input)
         rows = self._source.rows(link, scratch=self._incoming)
         reach("transfer.fetched")
+        # `again` because the builder compares digests only: it would return the damaged build as finished.
         made = build(
             rows,
             out=self._plan.output,
@@ -135,6 +137,7 @@ class Builds:
         files = []
         for link in chain:
             made = find_build(self._plan.output, link.base, link.version)
+            # A delta without all that it stands on cannot be loaded, so a chain is offered whole or not at all.
             if made is None or not self.is_ready(link):
                 return ()
             shards = range(self._plan.shards)
@@ -168,6 +171,7 @@ class Builds:
 
     def _identity(self, name: str) -> tuple[int, int] | None:
         try:
+            # A build is replaced as a directory, by a rename, so build.json of another build has another inode.
             file = (self._plan.output / name / BUILD).stat()
         except OSError:
             return None

@@ -86,6 +86,7 @@ class Instance:
             self.version, self.created, self.times = version, time.time(), {}
         self.state = state
         if state not in _REACHED_ONCE or state not in self.times:
+            # Replaced, not changed: HTTP handlers read the old one without a lock.
             self.times = {**self.times, state: time.time()}
 
     def recover(self) -> None:
@@ -94,8 +95,10 @@ class Instance:
     def fail(self, message: str, *, dead: bool, state: InstanceState) -> bool:
         """Record trouble; whether it is another than before."""
         is_new = self.message != message or self.trouble_since is None
+        # The patience counts from the beginning of the trouble; further failures do not extend it.
         self.trouble_since = time.monotonic() if self.trouble_since is None else self.trouble_since
         self.message, self.dead, self.state = message, dead, state
+        # A process that was restarted may have lost everything that it last reported.
         if dead:
             self.server = None
         return is_new

@@ -147,6 +147,7 @@ class Ledger:
 def _parse(state: dict[str, Any]) -> _LedgerFile:
     """Raises ValueError for anything that `save` did not write."""
     file = msgspec.convert(state, _LedgerFile)
+    # The rule of the rollout has no entry for other phases, so transfer would fail at every step.
     if file.rolling is not None and file.rolling.phase not in ROLLING:
         raise ValueError(f"a rollout in phase {file.rolling.phase.value}")
     file.metas = {key: json.dumps(json.loads(meta), allow_nan=False) for key, meta in file.metas.items()}

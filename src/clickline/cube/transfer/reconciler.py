@@ -56,6 +56,7 @@ class Reconciler(threading.Thread):
 
     def set_desired(self, desired: DesiredState) -> None:
         if desired != self._desired:
+            # Assigned before `_wake` is set, and read by the thread after it has cleared `_wake`: no change is missed.
             self._desired = desired
             self.try_again()
 
@@ -93,10 +94,12 @@ class Reconciler(threading.Thread):
                     self._report(f"{type(error).__name__}: {error}", dead=False, state=self.instance.state.failed())
                 pause = _PROBE_EVERY
             self._on_change()
+            # The status is polled every second even during a longer pause; `_not_before` keeps the commands back.
             self._wake.wait(min(pause, _PROBE_EVERY))
 
     def _longer_pause(self) -> float:
         self._failures += 1
+        # The exponent is bounded: after a thousand failures the product would be too large for a float.
         return float(min(_FIRST_PAUSE * 2 ** (min(self._failures, 20) - 1), _LONGEST_PAUSE))
 
     def _reconcile(self, desired: DesiredState) -> bool:
@@ -107,6 +110,7 @@ class Reconciler(threading.Thread):
             finished, self._preparing = self._preparing, None
             finished.result()  # raises what went wrong in its thread
             self._failures = 0
+        # Set where a command was refused, and reset by every change of the desired state: a rollback is not delayed.
         if time.monotonic() < self._not_before:
             return False
         settled = True
@@ -147,6 +151,8 @@ class Reconciler(threading.Thread):
             self._failures, self._not_before = 0, 0.0
 
     def _begin_preparing(self, chain: tuple[ChainFile, ...], version: int, *, load: bool) -> None:
+        # One preparation at a time. A build that is being verified or made is waited for; that is no fault of the
+        # instance, and must not start its patience.
         if self._preparing is None and (chain or version not in self._desired.awaited):
             self._preparing = self._preparer.submit(self._prepare, chain, version, load)
             self._preparing.add_done_callback(lambda _: self._wake.set())
@@ -174,6 +180,7 @@ class Reconciler(threading.Thread):
                     )
                 )
             except DamagedBuildError:
+                # The build itself may be damaged: transfer stops offering it to all instances until it was verified.
                 self._on_damaged(file)
                 raise
         instance.enter(InstanceState.DOWNLOADED, version=version)
@@ -188,6 +195,7 @@ class Reconciler(threading.Thread):
         # An agent that is busy downloading accepts a roll-back, and to the server the two are the same.
         goes_back = (server is not None and version < server.version) or self._preparing is not None
         instance.enter(InstanceState.SWITCHING, version=version)
+        # The base only names the file, which a switch does not touch: it may be missing when builds were removed.
         base = next((file.base for file in self._desired.chain(version)), version)
         kind = RollBackCommand if goes_back else SwitchCommand
         self._run(
@@ -201,6 +209,7 @@ class Reconciler(threading.Thread):
             )
         )
         if server is not None:
+            # The next poll is up to a second away, and a rollback should be seen as done at once.
             instance.server = msgspec.structs.replace(server, version=version, number=number)
         instance.enter(InstanceState.IN_SERVICE, version=version)
         instance.recover()

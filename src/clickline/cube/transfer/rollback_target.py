@@ -35,6 +35,7 @@ def rollback_target(ledger: Ledger, instances: Sequence[Instance], version: int,
         raise VersionError(f"no version {version or 'before this one'} to go back to; kept: {listed}")
     (target,) = chosen
     shards = {instance.shard for instance in instances}
+    # One replica of each shard is enough: clients ask that one until the others have caught up.
     if shards - {instance.shard for instance in instances if instance.has_loaded(target.version)}:
         raise VersionError(f"version {target.version} is not loaded on any server of some shard")
     return target

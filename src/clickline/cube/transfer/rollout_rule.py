@@ -61,6 +61,7 @@ def judge(
     bare = tuple(sorted(shards - {instance.shard for instance in instances if has_done(instance)}))
     if not behind:
         return Verdict(Decision.GO)
+    # No patience ends the wait for a bare shard: after the switch, its keys could not be read at all.
     if bare or any(_is_waited_for(instance, patience, now, refusals_count) for instance in behind):
         return Verdict(Decision.WAIT, names, bare)
     return Verdict(Decision.GO, names)

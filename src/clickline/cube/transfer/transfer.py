@@ -43,6 +43,8 @@ class Transfer:
         self.ledger = Ledger.read(plan.scratch)
         self.problem = ""
         """Why the newest version is not in service, if it should be."""
+        # Guards the ledger. Held for single steps only, never for a build, a download or a command to an agent; while
+        # rollback() waits on it, reconcilers report and the transfer thread advances.
         self._changed = threading.Condition(threading.RLock())
         self._notified, self._has_news, self._stopping = True, False, False
         self._stamp: object = None
@@ -72,6 +74,7 @@ class Transfer:
         return self._thread.is_alive()
 
     def start(self) -> None:
+        # From the ledger: a rollout that was interrupted goes on in the phase that it was in.
         self._set_desired()
         for reconciler in self.reconcilers:
             reconciler.start()
@@ -105,11 +108,14 @@ class Transfer:
             # and a rollback to that very version follows the source again.
             named = ledger.held or (left.version if left is not None else 0)
             ledger.held = named if named != target.version else 0
+            # A new number, although the version was served before: servers refuse a number that was overtaken, so a
+            # late switch command of the rollout that is given up cannot undo the rollback.
             number = next_number(ledger, self.instances)
             deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
             ledger.number, ledger.rolling = number, deployment
             self._save()
             self._set_desired()
+            # `_advance` also runs in the transfer thread: the rollback may be over, and replaced, when this wakes up.
             self._changed.wait_for(
                 lambda: ledger.rolling is not deployment or self._verdict(deployment).decision is Decision.GO,
                 _ROLLBACK_WITHIN,
@@ -145,6 +151,7 @@ class Transfer:
             self._tidy()  # a transfer that was killed may not have done it
         while not self._stopping:
             try:
+                # A write that failed left memory ahead of the file: agents learn of a step once it is on the disk.
                 with self._changed:
                     if not self._saved:
                         self._save()
@@ -177,6 +184,7 @@ class Transfer:
         for link in dict.fromkeys(link for deployment in offered for link in deployment.chain):
             if self._stopping or not self.builds.is_due(link):
                 continue
+            # Reads or builds gigabytes, so without the lock: a rollback must not wait for it.
             is_ready = self.builds.prepare_again(link)
             with self._changed:
                 self._set_desired()
@@ -200,6 +208,7 @@ class Transfer:
         self._saved = True
 
     def _is_due(self) -> bool:
+        # Stamp and flag are taken before the source is read: what changes during the read causes another poll.
         stamp = self._source.stamp()
         if self._notified or stamp != self._stamp or time.monotonic() - self._polled >= self.plan.interval:
             self._notified, self._stamp, self._polled = False, stamp, time.monotonic()
@@ -212,6 +221,7 @@ class Transfer:
         with self._changed:
             serving = self.ledger.rolling or self.ledger.current
             held = self.ledger.held
+        # The source itself went back to the version in service, so there is nothing left that must be held.
         if chain and held and serving and chain[-1].version == serving.version:
             self._follow_again(held)
         if not chain or chain[-1].version in (held, serving and serving.version):
@@ -227,6 +237,7 @@ class Transfer:
             return  # the newer one is not sound, and nobody asked to go back
         with self._changed:
             ledger = self.ledger
+            # Compared by identity: a rollback makes a new Deployment even for the same version.
             if ledger.held != held or (ledger.rolling or ledger.current) is not serving:
                 return  # a rollback came in between
             if ledger.rolling is not None:
@@ -254,6 +265,7 @@ class Transfer:
         resumes with the same step.
         """
         ledger = self.ledger
+        # Several phases may be over at once, for instance after a restart with servers that have loaded the version.
         while (rolling := ledger.rolling) is not None and not self._stopping:
             verdict = self._verdict(rolling)
             if verdict.decision is Decision.WAIT:
@@ -284,6 +296,7 @@ class Transfer:
                 log.info("version %d: rollout finished, switch %d", rolling.version, rolling.number)
                 self._tidy()
                 reach("transfer.finished")
+                # For rollback(), which waits until its deployment is no longer the rolling one.
                 self._changed.notify_all()
             self._set_desired()
 

@@ -62,6 +62,7 @@ class TransferProcess:
         guard = BearerToken(token=options.token, host=options.host, open_to_all=options.open_to_all)
         plan.output.mkdir(parents=True, exist_ok=True)
         self._files = FileServer(plan.output)
+        # Set once the port is known. Agents get no URL before that, since transfer starts last.
         self._base = ""
         self.transfer = Transfer(plan, source, token=options.token, url=self._url)
         app = TransferApi(self.transfer, guard=guard).app(files=self._files, routes=routes)
@@ -74,6 +75,7 @@ class TransferProcess:
         self._base = f"http://{shown}:{options.wget_port or self.web.port}/output"
         self.stopped = threading.Event()
         log.info("listens at %s, builds at %s", self.web.address, self._base)
+        # Last: from here on agents are told to download from the server above.
         self.transfer.start()
         if options.ready is not None:
             write_state(options.ready, {"pid": os.getpid(), "http": self.web.address})

@@ -86,6 +86,7 @@ def _sound(lines: list[bytes], place: int, *, block_start: int, clock: _Clock, m
         if not line:
             continue
         fields = line.split(b",", 3)
+        # Quotes are refused: a quoted field may have commas in it, and lines are split at every comma here.
         if line.count(b",") != commas or b'"' in line:
             malformed.add(number, f"a line needs {commas + 1} fields without quotes, got {line.count(b',') + 1}")
         elif fields[1] not in (b"0", b"1"):
@@ -115,6 +116,7 @@ class _Clock:
             return None
         if time is None or not hour.isdigit():
             return None
+        # Eight digits, the year first: the order of the bytes is the order of time.
         if hour < self._hour:
             raise DataError(
                 f"'{self._path}' is not in the order of time: line {line} is of hour {hour.decode()}, after "

@@ -39,6 +39,7 @@ def import_criteo(
         for block in blocks(files[0], member="train.txt", expected=_EXPECTED, progress=progress):
             parsed = parser.parse(block)
             good = written.count + parsed.n
+            # The usual case: a block of good rows only is written as it is, without being split into lines.
             if parsed.n == parsed.lines and (rows is None or good <= rows):
                 written.add(block, parsed.n)
             else:
@@ -62,6 +63,7 @@ def _sound(
     """
     parsed = parser.parse(b"".join(line + b"\n" for line in lines))
     if parsed.bad > len(parsed.errors):  # more than it tells one by one
+        # The parser describes a limited number of errors per call: each half is parsed again, until all are described.
         half = len(lines) // 2
         halves = ((lines[:half], place), (lines[half:], place + half))
         again = partial(_sound, parser, block_start=block_start, rows=rows, malformed=malformed)

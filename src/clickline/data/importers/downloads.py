@@ -61,6 +61,7 @@ def taken(lines: list[bytes], *, wanted: int | None, judge: Callable[[list[bytes
     rows: list[bytes] = []
     place = 0
     while place < len(lines) and len(rows) < wanted:
+        # Never more lines than rows are still wanted, so a part cannot reach beyond the last of them.
         part = lines[place : place + wanted - len(rows)]
         rows += judge(part, place)
         place += len(part)
@@ -80,6 +81,7 @@ def _headed(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 def _unpacked(pieces: Iterator[bytes], *, path: str, member: str, expected: str) -> Iterator[bytes]:
     names = []
     try:
+        # r| reads forward only: a decompressed stream cannot seek.
         with tarfile.open(fileobj=io.BufferedReader(Stream(pieces), _BLOCK), mode="r|") as archive:
             for entry in archive:
                 names.append(PurePosixPath(entry.name).name)

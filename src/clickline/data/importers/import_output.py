@@ -82,7 +82,10 @@ class ImportRows:
             job = {**job, "data": {**job.get("data", {}), **paths}}
             text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
             (self._aside / _JOB).write_text(f"# clickline train {self._out / _JOB}\n{text}", encoding="utf-8")
+            # Checked while nothing is visible yet: a job that cannot be loaded must not be published.
             read_job(self._aside / _JOB)
+            # The old job goes first and the new one comes last: a crash in between leaves data without a job, never a
+            # job with the data of another import.
             (self._out / _JOB).unlink(missing_ok=True)
             for name in (*self._names, _JOB):
                 (self._aside / name).replace(self._out / name)
@@ -103,6 +106,7 @@ class ImportRows:
 
     def _split(self, row: int) -> None:
         """Move everything from `row` on into the test file."""
+        # Only the block around the split is searched for line ends, not the whole file.
         before, offset = max(mark for mark in self._marks if mark[0] <= row)
         self._file.seek(offset)
         for _ in range(row - before):
@@ -129,6 +133,7 @@ def writing(
     try:
         with _explained(out):
             out.mkdir(parents=True, exist_ok=True)
+            # Inside `out`: renames stay within one file system, and a name with a dot is not read as data.
             aside = Path(tempfile.mkdtemp(prefix=".importing-", dir=out))
         try:
             with _explained(out):
@@ -158,6 +163,8 @@ def _check_free(out: Path, names: list[str], *, source: list[File], force: bool)
 
 
 def _sync(file: BinaryIO) -> None:
+    # Before the renames: a name may reach the disk before the content of its file, and a power failure would then leave
+    # a published file that is cut short.
     file.flush()
     os.fsync(file.fileno())
 

@@ -98,6 +98,7 @@ def _events(text: str, users: dict[str, str], movies: dict[str, str], malformed:
         else:
             user, movie, stars, time = fields
             events.append((int(time), users[user], movie, movies[movie], int(stars)))
+    # By time only, and stable: with whole events as keys, the user's columns would decide within a second.
     events.sort(key=lambda event: event[0])
     return events
 

@@ -21,6 +21,7 @@ EXPECTED = (
     f"{', '.join(NAMES)}; later releases look different"
 )
 _MAX_BYTES = 256 << 20
+# Fields are written into CSV without quoting, so none of those written may have a comma, a quote or a line break.
 _UNSAFE = re.compile(r'[,"\x00-\x1f]')
 
 
@@ -82,6 +83,7 @@ def _zipped(file: File) -> dict[str, bytes]:
 
 
 def _limited(stream: IO[bytes], *, name: str) -> bytes:
+    # The size in a zip directory may be wrong, so the limit is that of what is really unpacked.
     data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise DataError(f"'{name}' is larger than {_MAX_BYTES >> 20} MiB; that of MovieLens 1M has 24; {EXPECTED}")

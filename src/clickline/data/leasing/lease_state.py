@@ -96,6 +96,7 @@ class State:
     def from_dict(cls, values: Mapping[str, Any]) -> State:
         try:
             known = dict(values)
+            # Before the ranges are expanded: the end of a damaged one could stand for any number of pieces.
             if any(not 0 <= begin < end <= known["pieces"] for begin, end in known["done"]):
                 raise ValueError(f"it has pieces that are not among the {known['pieces']}")
             known["done"] = {piece for begin, end in known["done"] for piece in range(begin, end)}
@@ -121,6 +122,7 @@ class State:
             raise ValueError("a piece is in two states")
         if any(not 0 <= piece < self.pieces for piece in (*settled, *self.history)):
             raise ValueError(f"it has pieces that are not among the {self.pieces}")
+        # Such a number would be given out once more, and late messages could not be told from current ones.
         if any(lease >= self.next_lease for lease in (*self.held, *self.late)):
             raise ValueError(f"it has leases after {self.next_lease - 1}, the last one")
 

@@ -48,6 +48,7 @@ class LeaseTable:
         waiting = self._waiting.get("" if state.static is None else holder)
         if not waiting:
             return None
+        # The history stays until the piece is done: tries and failures are counted over all of its leases.
         _, piece = heapq.heappop(waiting)
         history = state.history.get(piece, History())
         lease = Lease(number=state.next_lease, piece=piece, skip=history.rows, attempt=history.tries + 1)
@@ -60,7 +61,9 @@ class LeaseTable:
         state = self._state
         held = state.held.get(lease)
         if held is not None:
+            # Trainers and servers report the same lease, and a request may be retried: an older count must not win.
             state.held[lease] = replace(held, rows=max(held.rows, rows))
+        # An unknown lease (finished, set aside, of an earlier table) has no entry: `rows > rows` counts nothing.
         elif rows > state.late.get(lease, rows):
             state.repeated_rows += rows - state.late[lease]
             state.late[lease] = rows
@@ -68,9 +71,11 @@ class LeaseTable:
     def finish(self, lease: int, rows: int) -> bool:
         """Report a piece as done, with its number of rows. False if the lease was lost: others read the piece then."""
         state = self._state
+        # Before the lease is removed: the last rows are then counted in one place, as done or as trained twice.
         self.progress(lease, rows)
         held = state.held.pop(lease, None)
         if held is None:
+            # The holder will report no more under this lease; a retry of this call then counts no row again.
             state.late.pop(lease, None)
             return False
         state.done.add(held.lease.piece)
@@ -83,6 +88,7 @@ class LeaseTable:
 
         `blame=False` is for a holder that leaves in order: it does not count against the piece.
         """
+        # A list, since `_give_back` removes entries from `held`.
         gone = [held for held in self._state.held.values() if held.holder == holder]
         return [
             self._give_back(held, rows=done.get(held.lease.number, held.rows), blame=blame, reason=f"{holder} was lost")
@@ -93,6 +99,7 @@ class LeaseTable:
         """Give back a piece that its holder could not read; pieces that have not failed are given out before it."""
         held = self._state.held.get(lease)
         if held is not None:
+            # Counted first: `_give_back` puts the piece into the heap, whose order depends on the number of failures.
             self._state.history.setdefault(held.lease.piece, History()).failures += 1
             self._give_back(held, rows=held.rows, blame=True, reason=reason)
 
@@ -102,10 +109,12 @@ class LeaseTable:
             raise ValueError(f"lease {lease.number} cannot have {rows} rows done")
         del state.held[lease.number]
         history = state.history.setdefault(lease.piece, History())
+        # May be less than the holder has reported: rows whose gradients did not reach all servers are trained again.
         history.rows = rows
         history.tries += blame
         # After so many failures the piece itself is the suspect: it is not given out again.
         aside = history.tries >= state.attempts
+        # No holder resumes a piece that is set aside, so none of its rows is trained twice.
         repeated = 0 if aside else max(held.rows - rows, 0)
         if aside:
             state.set_aside[lease.piece] = reason
@@ -154,6 +163,7 @@ class LeaseTable:
         state = self._state
         held = {held.lease.piece: held.rows for held in state.held.values()}
         begun = {piece: history.rows for piece, history in state.history.items()}
+        # A piece that was lost and is held again is in both: `held` wins, since its rows include the skipped ones.
         return state.done_rows + sum((begun | held).values())
 
     @property
@@ -175,6 +185,8 @@ class LeaseTable:
         """From what `to_dict` returned. Leases are numbered from `first` on, or from the saved number if larger."""
         table = cls(0, attempts=1)
         table._state = State.from_dict(values)
+        # A saved table may be older than leases that were given out after it: their numbers must not be used again.
         table._state.next_lease = max(table._state.next_lease, first)
+        # The heaps of waiting pieces are not saved: they follow from what is neither done, set aside nor held.
         table.assign(table._state.static)
         return table

@@ -143,6 +143,7 @@ def open_piece(
         raise ValueError(f"argument 'skip' must be at least 0 but got {skip}")
     settings = first_position(
         epoch=epoch,
+        # Windows are numbered from 0 in every piece: with one seed, all pieces would be permuted alike.
         seed=_seed(seed, piece.number),
         batch_size=batch_size,
         shuffle_rows=data.shuffle_rows if shuffle else 0,
@@ -151,6 +152,8 @@ def open_piece(
     window, taken = divmod(skip, settings.rows)
     offset = LogOffset(file=piece.file, path=piece.path, skip=window * settings.rows)
     start = replace(settings, window=window, taken=taken, place=offset)
+    # Skipped rows are parsed again and so counted again: the counter starts at zero, and the limit is that of the
+    # piece. A resumed piece does not log its malformed rows a second time.
     counter = RowCounter(limit=data.max_bad_rows, start=RowCounts(), warn=epoch == 0 and skip == 0)
     source = BlockSource(data, schema, span=(piece.begin, piece.end))
     pipeline = BlockPipeline(
@@ -192,6 +195,7 @@ class PieceReader(Iterator[tuple[Batch, int]]):
 def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Iterator[Span]:
     if size == 0:
         return
+    # Decided by size alone where possible: the checks below open the file, which is slow on remote storage.
     if size is None or size <= piece_bytes or not (data.format in TEXT_FORMATS or data.format == "parquet"):
         yield WHOLE_FILE
     elif data.format == "parquet":
@@ -214,6 +218,7 @@ def _runs(sizes: list[int], most: int) -> Iterator[Span]:
     """Neighbours together, as long as they have no more than `most` bytes."""
     begin = total = 0
     for number, size in enumerate(sizes):
+        # A row group larger than `most` cannot be divided: it becomes a run of its own.
         if number > begin and total + size > most:
             yield begin, number
             begin, total = number, 0

@@ -48,6 +48,7 @@ def _one_batch(table: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         return table
     if not isinstance(table, pa.Table):
         raise DataError(f"expected a pyarrow RecordBatch or Table, got {type(table).__name__}")
+    # Chunks stay apart only where text has more bytes than its 32-bit offsets can count.
     batches = table.combine_chunks().to_batches()
     if len(batches) > 1:
         raise DataError(f"a table of {table.num_rows} rows is too large for one block; yield it in smaller ones")
@@ -62,6 +63,7 @@ def _column(name: str, array: pa.Array) -> ArrowColumn:
     # The native parser knows one kind of list, with 64-bit offsets. Buffers are handed over without copying them.
     if not types.is_large_list(kind):
         array = array.cast(pa.large_list(kind.value_type))
+    # `values` and not `flatten()` below: list offsets count from the beginning of the child array, also in a slice.
     validity, starts = array.buffers()[:2]
     return (name, *_values(name, _decoded(array.values)), (array.offset, validity, starts))
 
@@ -87,6 +89,7 @@ def _castable(name: str, array: pa.Array) -> pa.Array:
         return array.cast(pa.int64())
     if types.is_float16(kind):
         return array.cast(pa.float32())
+    # safe=False, because a safe cast refuses times with fractions of a second instead of cutting them off.
     if types.is_timestamp(kind) or types.is_date(kind):  # as the time of a row: whole seconds
         return array.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
     if types.is_decimal(kind) or types.is_null(kind) or str(kind) in {"string_view", "binary_view"}:

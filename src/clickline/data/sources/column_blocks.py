@@ -33,6 +33,7 @@ def parquet_blocks(
     `select_columns` is given the names of all columns and returns those to load.
     """
     with file.open() as raw:
+        # An empty file has no rows in every format; pyarrow would refuse it as Parquet.
         if raw.seek(0, io.SEEK_END) == 0:
             return
         raw.seek(0)
@@ -47,6 +48,7 @@ def parquet_blocks(
             for group in range(groups if span[1] is None else span[1]):
                 rows = content.metadata.row_group(group).num_rows
                 if group >= span[0] and first + rows > start.offset:
+                    # Row groups may be of any size: reading them in small batches keeps blocks, and so memory, bounded.
                     batches = content.iter_batches(ROWS_PER_TABLE, row_groups=[group], columns=columns)
                     yield from _from_offset(file, start, batches, first=first)
                 first += rows
@@ -75,6 +77,7 @@ def custom_blocks(file: File, *, start: LogOffset, reader: Reader) -> Iterator[L
             for table in reader.tables(cast(BinaryIO, stream), file.path):
                 yield from _from_offset(file, start, iter([table]), first=rows)
                 rows += table.num_rows
+        # Errors of the storage are no fault of the reader: `File.open` makes them a DataError that names the path.
         except (ClicklineError, OSError):
             raise
         except Exception as error:

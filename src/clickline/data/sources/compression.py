@@ -61,6 +61,7 @@ class Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        # 0 bytes mean the end of the file to the caller, so empty pieces are passed over.
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
@@ -75,6 +76,7 @@ class Stream(io.RawIOBase):
 def _kind(head: bytes) -> str:
     if head.startswith(_GZIP):
         return "gzip"
+    # zstd files may begin with a skippable frame: 0x184D2A50 to 0x184D2A5F, little-endian.
     return "zstd" if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5) else "plain"
 
 
@@ -98,6 +100,7 @@ def _plain(head: bytes, raw: BinaryIO, offset: int, size: int) -> tuple[Iterator
     if offset > len(head) and raw.seekable() and raw.seek(0, io.SEEK_END) >= offset:
         raw.seek(offset)
         return pieces(raw.read(size)), 0
+    # The file is too short: it is read from after the head to its end, so that the caller can report its real size.
     if offset > len(head) and raw.seekable():
         raw.seek(len(head))
     return pieces(head), offset
@@ -106,6 +109,7 @@ def _plain(head: bytes, raw: BinaryIO, offset: int, size: int) -> tuple[Iterator
 def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
     # A gzip file is a sequence of members, each of which is decompressed by an object of its own.
     data, read = head, len(head)
+    # wbits 31: a gzip header and checksum, and the largest window (16 + 15).
     member = zlib.decompressobj(wbits=31)
     inside = False
     while True:

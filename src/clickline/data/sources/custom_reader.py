@@ -55,6 +55,7 @@ class Reader:
         while True:
             group: list[Mapping[str, object] | RowError] = []
             try:
+                # `extend` keeps the rows that came before an exception, so these are still handed on.
                 group.extend(islice(rows, custom_reader_tables.ROWS_PER_TABLE))
             except Exception:
                 if group:

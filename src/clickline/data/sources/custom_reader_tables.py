@@ -33,6 +33,8 @@ class TableColumns:
         if not self._names:
             first = reasons.get(0, "a row without columns")
             raise DataError(f"none of the first {len(rows)} rows could be read; the first: {first}")
+        # Columns of earlier tables are included: the parser refuses a table that lacks a column of the job. This also
+        # completes `reasons`, which the lines below depend on.
         arrays = {name: _array(name, [row.get(name) for row in rows], reasons) for name in self._names}
         if not reasons:
             return pa.RecordBatch.from_pydict(arrays)

@@ -57,6 +57,7 @@ def _matches(path: str, options: Mapping[str, str]) -> list[File]:
             names = _leaves(system, name)
             if not names:
                 raise DataError(f"no files in the directory '{path}' (hidden ones do not count)")
+        # In a web address ? begins the query and [ an IPv6 host, so only * makes a pattern there.
         elif re.search(r"\*" if _is_web(path) else r"[*?\[]", path):
             found = [match for match in sorted(system.glob(name)) if not _hidden(match, below=name)]
             # A directory that matches means all that is in it; the dict drops what `**` has found twice.
@@ -96,6 +97,7 @@ def _hidden(path: str, *, below: str) -> bool:
     written = 0
     while written < min(len(parts), len(given)) and parts[written] == given[written]:
         written += 1
+    # A pattern whose part begins with the same character, such as `_tmp*`, asks for hidden names.
     return any(
         part.startswith((".", "_")) and not (place < len(given) and given[place].startswith(part[0]))
         for place, part in enumerate(parts[written:], written)

@@ -17,6 +17,7 @@ from clickline.data.sources.files import File
 from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
 from clickline.errors import DataError
 
+# A binary file may have no newline at all: without a limit it would be gathered in memory as one line.
 _LONGEST_LINE = 64 << 20
 
 
@@ -56,6 +57,7 @@ def text_blocks(
     columns: tuple[str, ...] = ()
     begin, end = span
     offset, line, origin = start.offset, start.line, 0
+    # An offset at which reading resumes is the start of a line; the beginning of a span may lie within one.
     inside = begin > offset
     if inside:
         offset, line = begin - 1, 0  # a line starts at `begin` if the byte before it is a newline
@@ -99,6 +101,7 @@ def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes
     if offset >= end:
         return
     for piece in pieces:
+        # The search begins at byte end - 1: a newline there ends the last line that starts before `end`.
         newline = piece.find(b"\n", max(end - 1 - offset, 0))
         if newline >= 0:
             yield piece[: newline + 1]
@@ -109,6 +112,7 @@ def _before(pieces: Iterator[bytes], *, offset: int, end: int) -> Iterator[bytes
 
 def split_at_lines(pieces: Iterable[bytes], *, offset: int, size: int, path: str) -> Iterator[tuple[int, bytes]]:
     """Runs of whole lines of about `size` bytes, each with its offset. The last line may lack its newline."""
+    # A list, joined once per run: appending to bytes would copy a long line again with every piece.
     held: list[bytes] = []
     # Pieces are held until they have `size` bytes and a newline; then all up to the last newline is one run of lines.
     length, last, cut = 0, -1, 0  # `last` is the held piece with the last newline, `cut` the byte after it
@@ -122,6 +126,7 @@ def split_at_lines(pieces: Iterable[bytes], *, offset: int, size: int, path: str
             lines = b"".join((*held[:last], held[last][:cut]))
             held = [held[last][cut:], *held[last + 1 :]]
             yield offset, lines
+            # What is left has no newline: `last` was the last one.
             offset, length, last = offset + len(lines), length - len(lines), -1
             del lines
         elif length > _LONGEST_LINE:
@@ -148,6 +153,7 @@ def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[s
             break
     end = head.find(b"\n") + 1 or len(head)
     try:
+        # utf-8-sig: a byte order mark would become part of the first column's name.
         line = head[:end].decode("utf-8-sig").rstrip("\r\n")
         names = next(csv.reader([line], delimiter=data.delimiter, strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:

@@ -14,6 +14,7 @@ PARTS = 1 << 20
 
 def in_parts(logits: NDArray[np.float64]) -> NDArray[np.int32]:
     """The probabilities of these logits, in parts of 2^-20; never 0 and never 1."""
+    # A probability of 0 or 1 would make log loss infinite.
     chances: NDArray[np.int32] = np.clip(np.rint(PARTS / (1 + np.exp(-logits))), 1, PARTS - 1).astype(np.int32)
     return chances
 
@@ -31,6 +32,7 @@ class Score:
         self.clicks = np.zeros(PARTS, dtype=np.int64)
 
     def add(self, chances: NDArray[np.int32], labels: NDArray[np.uint8]) -> None:
+        # `self.shows[chances] += 1` would count a probability once, however many rows have it.
         np.add.at(self.shows, chances, 1)
         np.add.at(self.clicks, chances[labels > 0], 1)
 
@@ -39,6 +41,7 @@ class Score:
         """None where all labels are alike."""
         clicks, rest = self.clicks.astype(np.float64), (self.shows - self.clicks).astype(np.float64)
         pairs = clicks.sum() * rest.sum()
+        # AUC is the share of pairs in which the click has the higher probability; equal ones count half.
         below = np.cumsum(rest) - rest
         return float((clicks * (below + rest / 2)).sum() / pairs) if pairs else None
 

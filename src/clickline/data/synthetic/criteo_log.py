@@ -75,6 +75,7 @@ class CriteoLog:
         self.curves *= strength.numbers / self._numbers(levels).std()
         logits = self._logits(values, levels, time)
         low, high = -20.0, 20.0
+        # 60 halvings of an interval of 40 reach the resolution of float64.
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (middle, high) if (1 / (1 + np.exp(-logits - middle))).mean() < self.ctr else (low, middle)
@@ -99,6 +100,7 @@ class CriteoLog:
     def _numbers(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
         total = np.zeros(levels.shape[1])
         for column, curve in enumerate(self.curves):
+            # Level -1, missing, picks the last entry of the curve, which is the effect of a missing value.
             total += curve[levels[column]]
         return total
 
@@ -116,12 +118,14 @@ class CriteoLog:
         values, levels = (drawn[:, : len(time)] for drawn in self._draw(rng, full))
         chances = in_parts(self._logits(values, levels, time))
         labels = (rng.integers(0, PARTS, size=BLOCK)[: len(time)] < chances).astype(np.uint8)
+        # Where the level is -1 this is an arbitrary number; `has_integer` excludes it.
         integers = np.stack([table[column] for table, column in zip(self.quantiles, levels, strict=True)])
         return CriteoRows(labels, as_probability(chances), integers, levels >= 0, values, chances)
 
     def names(self, slot: int, values: NDArray[np.int64]) -> NDArray[np.uint32]:
         """The 32-bit names of a slot's values: a mixing that maps no two values to one name."""
         mixed: NDArray[np.uint32] = values.astype(np.uint32) ^ self.salts[slot]
+        # An xor with the shifted value and a product with an odd number are both invertible modulo 2^32: no collisions.
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
             mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
         return mixed

@@ -174,6 +174,7 @@ def _write_rows(
         with _opened(part.unfinished, compress) as file:
             file.write(log.header)
             while left:
+                # A block may be divided between files: what one file leaves of it, from `used` on, goes into the next.
                 if used == len(ends):
                     rows = log.block(number)
                     text, ends = log.text(rows)

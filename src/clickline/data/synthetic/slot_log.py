@@ -95,6 +95,7 @@ class SlotLog:
         self, values: list[NDArray[np.int64]], cents: NDArray[np.int64], rank: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         parts = {
+            # The entry after the frequent values is 0: that of rare and absent ones.
             name: weights[np.where((drawn < 0) | (drawn >= FREQUENT), FREQUENT, drawn)].sum(axis=0)
             for name, weights, drawn in zip(SLOTS, self.weights, values, strict=True)
         }

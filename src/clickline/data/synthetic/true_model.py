@@ -78,5 +78,6 @@ def _centred(weights: NDArray[np.float64], shares: NDArray[np.float64], *, missi
     active = np.append(np.ones(len(weights)), [0.0, float(missing > 0)])
     absent = -weights[0] / 2  # against the most frequent value, so that having none tells something
     weights = np.append(weights, [0.0, absent]) * active
+    # The mean is taken off active weights only: rare values must keep a weight of exactly 0.
     mean = (shares * weights).sum() / (shares * active).sum()
     return (weights - mean) * active  # type: ignore[no-any-return]

@@ -31,6 +31,8 @@ class Zipf:
     """Solved so that rank 0 has the share `top`."""
 
     def __post_init__(self) -> None:
+        # The top share falls as the offset grows, so bisection finds it; on a logarithmic scale, as offsets differ by
+        # orders of magnitude.
         low, high = -12.0, 12.0
         for _ in range(80):
             middle = (low + high) / 2
@@ -46,6 +48,7 @@ class Zipf:
         """Ranks for numbers drawn uniformly from [0, 1)."""
         power = 1 - self.exponent
         first, last = self.offset**power, (self.values + self.offset) ** power
+        # The inverse of the integrated law, for numbers above `tail`; those below it are spread evenly.
         places = (first + np.maximum(uniform - self.tail, 0) / (1 - self.tail) * (last - first)) ** (1 / power)
         places -= self.offset
         if self.tail:
@@ -64,5 +67,6 @@ class Zipf:
     def drifted(self, ranks: NDArray[np.int64], traded: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Values by popularity at the start of the log: a rank's own, or where `traded` that of its partner."""
         octave = np.frexp((ranks + 1).astype(np.float64))[1]  # ranks + 1 lies in [2^(octave-1), 2^octave)
+        # Flipping the second-highest bit of rank + 1 pairs ranks within an octave; rank 0 has only itself.
         partner = ((ranks + 1) ^ ((1 << octave.astype(np.int64)) >> 2)) - 1
         return np.where(traded & (partner < self.values), partner, ranks)

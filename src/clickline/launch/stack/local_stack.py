@@ -167,6 +167,7 @@ def up(
     watcher = LogOnly() if on_event is None else EventWatcher(on_event)
     config = None if serve is None else Path(serve)
     with ExitStack() as exits:
+        # First: a second call for this state directory is refused before it makes data, trains or discards anything.
         exits.enter_context(claimed(directory))
 
         @contextmanager
@@ -207,6 +208,7 @@ def up(
         with stage(Stage.FIRST_VERSION):
             suite.until(lambda: bool(suite.http), what="the predictor's first complete version")
         report = _measured(suite, resolved, run, manifest, state=state, best=best, began=began, emit=emit)
+        # From here on the stack owns the processes and the claim; any error before has ended both.
         return LocalStack(suite, report, emit=emit, exits=exits.pop_all())
 
 
@@ -239,6 +241,7 @@ def _deliver(suite: Suite, version: int, emit: Emit) -> None:
 
     def is_delivered() -> bool:
         status = suite.cube.status()
+        # Transfer that does not answer has no list of servers yet: the share is then of those that were started.
         servers = status.servers or suite.cube.shards * suite.cube.replicas
         emit(DeliveryProgress(version, servers, status.downloaded, status.loaded, status.switched))
         if status.problem not in problems:  # each is worth one line, not one at every look

@@ -102,6 +102,8 @@ class ServedEvaluation:
 
             def take_oldest() -> None:
                 nonlocal requests, rows
+                # Oldest first, not as they finish: labels and scores stay in the order of the data, whichever request
+                # is slow.
                 part, future = pending.popleft()
                 predicted = self._result(future)
                 scores.append(np.array(predicted.probabilities))
@@ -120,6 +122,7 @@ class ServedEvaluation:
                 while pending:
                     take_oldest()
             finally:
+                # The executor waits for what was submitted; after an error, requests that have not begun are dropped.
                 for _, future in pending:
                     future.cancel()
         seconds = time.monotonic() - began

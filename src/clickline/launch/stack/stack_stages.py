@@ -49,6 +49,7 @@ def demo_data(state: Path, rows: int, *, emit: Emit) -> tuple[Path, float]:
     """The demo's job file and the best AUC that its data allows; made if it is not there yet."""
     data = state / "demo-data" / f"criteo-{rows}.tsv"
     truth = data.with_suffix(".json")
+    # It gets its name last of the demo's files, so if it is there, all of them are complete.
     if truth.exists():
         emit(DemoDataKept(rows))
     else:
@@ -146,6 +147,7 @@ def publish(run: FinishedRun, store: Store, *, watcher: Watcher, emit: Emit) -> 
         job = checkpoint_files.read(run.checkpoint).manifest["job"]
         manifests = [read_manifest(store, entry) for entry in done.entries.values()]
         if any(each.job == job and each.training.get("checkpoint") == run.checkpoint.name for each in manifests):
+            # The version in service, which after a rollback may not be this run's: the rollback stays in force.
             emit(VersionKept(done.serving, store.url))
             return next(each for each in manifests if each.version == done.serving)
     return publish_checkpoint(run.checkpoint, store, Settings(), watcher=watcher)

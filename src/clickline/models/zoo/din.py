@@ -53,6 +53,7 @@ class DIN(Model):
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         events = torch.cat([inputs[e.name] for e in self.events], 2)
+        # An event counts if any history has a value there; vectors of shorter histories are zeros behind their end.
         length = torch.stack([inputs[e.length_name] for e in self.events]).amax(0)
         candidate = torch.cat([inputs["embedding"][:, slot] for slot in self.candidate], 1)
         interest = self.attention(events, candidate, length)
@@ -64,6 +65,7 @@ def _compared(fields: Fields, histories: Mapping[str, str] | None) -> dict[str, 
     if not fields.sequences:
         raise ModelError("din reads a history, but no slot of the job has pooling: sequence (features.slots)")
     compared = {s: fields.origin_of(s) for s in fields.sequences} if histories is None else dict(histories)
+    # An empty mapping takes one turn with a name that no slot has, so it is refused like an unknown slot.
     for history, slot in compared.items() or [("", "")]:
         if history not in fields.sequences:
             known = fields.sequences

@@ -61,6 +61,7 @@ class Gate(TensorModule):
                 raise ModelError(
                     f"finalmlp gate: no slot {slot!r};{did_you_mean(slot, slots)} Slots: {', '.join(slots)}"
                 )
+        # Not persistent: it follows from the job, so a checkpoint need not hold it.
         self.register_buffer(
             "seen", torch.tensor([slots.index(slot) for slot in seen], dtype=torch.int64), persistent=False
         )
@@ -68,6 +69,7 @@ class Gate(TensorModule):
         self.constant = None if seen else nn.Parameter(torch.randn(1, dim))
         self.mlp = MLP(dim * max(1, len(seen)), hidden, out=0)
         self.out = linear(self.mlp.width, width, gain="linear")
+        # Near 0, so that 2σ(g) is near 1: at first the gate passes its input on almost unchanged.
         nn.init.normal_(self.out.weight, std=0.01)
 
     def forward(self, v: Tensor) -> Tensor:

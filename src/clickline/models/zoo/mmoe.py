@@ -40,6 +40,7 @@ class MMoE(Model):
         x = self.flat(inputs)
         opinions = torch.stack([expert(x) for expert in self.experts], 1)  # [B, experts, width]
         shares = self.gates(x).unflatten(1, self.shape).softmax(2)  # [B, tasks, experts]
+        # [B, tasks, experts] @ [B, experts, width]: all tasks in one batched matmul.
         mixed = shares @ opinions
         logits = torch.cat([tower(mixed[:, task]) for task, tower in enumerate(self.towers)], 1)
         return logits if len(self.towers) > 1 else logits.squeeze(1)

@@ -138,6 +138,8 @@ class Coordinator:
             with self._supervision.interrupts:
                 return self._run_interruptible(journal, expected_trainers)
         except BaseException as error:
+            # The cause may be a lost directory, or a write that failed on the thread of a handler; the error that was
+            # raised here is then only its consequence.
             own = guard.failure() or error
             if isinstance(own, ReplacedError):
                 self.state.supersede(str(own))  # the members go on, with another coordinator
@@ -197,6 +199,8 @@ class Coordinator:
         while True:
             try:
                 epochs.train_all()
+                # A process may have died after the last wait of `train_all`: in lockstep its death is undone by a
+                # rollback before training ends.
                 if state.conclude():
                     break
             except RollbackError:
@@ -249,6 +253,7 @@ class Coordinator:
     def close(self, *, patience: float = 5.0) -> None:
         """Close all connections. Members that still ask are told that the run is over, for `patience` seconds."""
         self.dismiss()
+        # After a replacement the members follow the other coordinator, and none of them leaves this one.
         if self.state.lifecycle.superseded is None:
             self.state.await_departures(patience)
         self._supervision.close()

@@ -49,6 +49,7 @@ class Epochs:
     def train_all(self) -> None:
         """All epochs that are left, and the last snapshot."""
         record, settings = self._state.record, self._job.train
+        # The run was taken up, or rolled back, between the end of an epoch and its validation.
         if record.validation_due:
             self._end_epoch()
         while record.epoch < settings.epochs and not self._snapshots.steps_done():
@@ -62,6 +63,8 @@ class Epochs:
 
     def _train_epoch(self) -> None:
         state, record, settings = self._state, self._state.record, self._job.train
+        # A book means that the epoch has begun and its rows were restarted: a second EpochRequest would discard what
+        # they have learned since.
         if record.book is None:
             if record.epoch > 0:
                 self._supervision.order(messages.EpochRequest(), messages.EpochReply)

@@ -54,6 +54,8 @@ def open_coordinator(
         old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
         record = _first_record(job, directory, warm_start, watcher) if old is None else _resumed_record(job, old)
         start = StartingPoint(record, verified=_verify(record, watcher))
+        # Last, so that a start that is refused above leaves the earlier run as it was. Removed, so that a later
+        # coordinator does not take up the earlier run if this one dies before its first save.
         file.remove()
     schema = _schema(job, directory, start)
     write_job(directory, job)

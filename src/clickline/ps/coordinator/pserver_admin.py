@@ -85,6 +85,8 @@ class PserverAdmin:
         replies = self._checked(self._lane.call(request.operation, bodies), messages.ProgressReply)
         done = [dict(reply.done) for reply, _ in replies]
         begun = [dict(reply.begun) for reply, _ in replies]
+        # A server that does not list a lease has received nothing of it and counts as 0: every push goes to all
+        # servers, even one without keys for them.
         leases = {lease for part in (*done, *begun) for lease in part}
         return {
             lease: (min(part.get(lease, 0) for part in done), max(part.get(lease, 0) for part in (*done, *begun)))
@@ -136,6 +138,8 @@ class PserverAdmin:
         staging = checkpoint_files.begin(directory, step=manifest["step"])
         try:
             replies = self.order(messages.SaveRequest(staging=str(staging)), messages.SaveReply)
+            # Only directories named in a reply are used: a server that was replaced while it wrote may still be writing
+            # to a directory of its own.
             files: dict[str, FileDigest] = {}
             for reply, _ in replies:
                 files |= reply.files
@@ -168,6 +172,7 @@ class PserverAdmin:
             named.setdefault(f"model.{name}", tensor)
         for key in parts[0]:
             pieces = [torch.from_numpy(np.array(part[key])) for part in parts]
+            # A scalar, the optimizer's number of steps: every server takes each step, so all have the same.
             if pieces[0].dim() == 0:
                 whole = dict.fromkeys(flat.named(flat.values), pieces[0])
             else:
@@ -176,6 +181,7 @@ class PserverAdmin:
                 key, "optimizer.{}." + key.removeprefix("state.")
             )
             named |= {prefix.format(name): tensor.clone() for name, tensor in whole.items()}
+        # A single process that resumes from this checkpoint restores its random state from it.
         named["random.torch"] = torch.get_rng_state()
         return named
 

@@ -57,6 +57,7 @@ class SnapshotWriter:
         finally:
             if self.steps_done():  # else a trainer that waits for work would train past the last checkpoint
                 state.offer(None)
+            # Also after a failure: trainers stay paused until this is announced.
             state.resume()
         checkpoint_files.prune(
             self._directory,
@@ -87,6 +88,7 @@ class SnapshotWriter:
         """Take a snapshot of a run that is being interrupted, if there is time; empty, or why there is none."""
         state, supervision = self._state, self._supervision
         limit = self._job.checkpoint.interrupt_timeout
+        # Otherwise every wait below would raise again for the signal that is being handled.
         supervision.interrupts.acknowledge()
         if not state.lifecycle.begun or state.lifecycle.final or self.saved_step() == state.record.step:
             return ""

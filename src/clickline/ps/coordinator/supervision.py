@@ -97,6 +97,7 @@ class Supervision:
             with state.changed:
                 if condition():
                     return
+                # With a timeout: silent members and signals notify nothing, and are checked once per turn.
                 state.changed.wait(0.2)
             self.interrupts.check()
             # Before anything is concluded from silence: if this process stood still, everybody seems silent.
@@ -182,6 +183,8 @@ class Supervision:
             return
         for holder in self._failures.orphaned_holders():
             leases = self._failures.leases_of(holder)
+            # A holder that was replaced is fenced by this call. One that was only silent may still push: the lease
+            # table counts those rows as repeated.
             arrived = self.progress() if leases else {}
             # Rows that an earlier holder is known to have done are done, whatever a server has forgotten since.
             rows = {lease: arrived.get(lease, (0, 0)) for lease in leases}
@@ -191,6 +194,8 @@ class Supervision:
     def progress(self) -> LeaseRows:
         """How far each lease has come at the servers, which execute nothing of replaced clients after this."""
         pservers = self.pservers
+        # The call itself is made without the lock: it may wait for a server that is being restarted, which needs the
+        # lock to join.
         with self._state.changed:
             replaced = self._state.incarnations.replaced
         return self.in_background(lambda: pservers.progress(replaced=replaced))
@@ -207,6 +212,7 @@ class Supervision:
         if path is not None and path not in self.verified:
             self.in_background(lambda: checkpoint_files.verify(checkpoint_files.read(Path(path))), rolling=rolling)
             self.verified.add(path)
+        # Before the order: a server that joins while the others load is told to load the same checkpoint.
         state.lifecycle.served_checkpoint = path
         request = LoadRequest(checkpoint=path, generation=state.record.generation, warm=state.record.warm)
         self.order(request, LoadReply, rolling=rolling)

@@ -74,6 +74,8 @@ def _narrowed(array: NDArray[np.float32], wire: str) -> tuple[NDArray[Any], floa
     if wire == "fp16" and array.size:
         largest = float(numbers.abs().max())
         if 0 < largest < math.inf:
+            # A power of two changes no digit of a number. Between 2^-100 and 2^100, so that it is an ordinary float32:
+            # the tensor is multiplied and divided in that type.
             scale = 2.0 ** max(min(math.floor(math.log2(_LARGEST_FP16 / largest)), 100), -100)
             numbers = numbers * scale
     return numbers.to(_HALVES[wire]).view(torch.int16).numpy(), scale

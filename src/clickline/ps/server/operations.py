@@ -47,6 +47,7 @@ def dense(server: ParameterServer, request: messages.DenseRequest, arrays: Array
     """Learn from a gradient, or move by a difference, or neither; answer with values if they are wanted."""
     block = server.loaded_block
     with block.lock:
+        # Copies: the arrays are read-only views into the message, and the block keeps its gradient after this request.
         if "gradient" in arrays:
             block.learn(torch.from_numpy(arrays["gradient"].copy()))
         if "difference" in arrays:

@@ -81,6 +81,8 @@ class ParameterServer:
         # Noted before the lock is taken: a load that is under way looks at it between two tables, and gives up.
         self._wanted = max(self._wanted, generation)
         with self._loading:
+            # Two gates: calls wait for `_ready`, PULL and PUSH while the wire is shut. A load that is given up leaves
+            # both closed for the newer one, which waits for this lock and opens them.
             self._ready.clear()
             self.wire.shut()
             try:

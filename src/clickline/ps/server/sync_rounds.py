@@ -71,6 +71,7 @@ class SyncRounds:
             self._changed.notify_all()
 
     def _apply_if_complete(self) -> None:
+        # Without shares there is no step: when the last trainer leaves the round, the set of awaited ranks is empty.
         if self._abandoned or self._ranks is None or not self._shares or not self._ranks <= self._shares.keys():
             return
         # Sums of floats depend on the order: by rank, the same shares give the same bits whoever came first.
@@ -80,6 +81,7 @@ class SyncRounds:
             self._apply(shares)
             self._applied = max(request.step for request, _ in shares)
         except Exception as error:
+            # Kept for all trainers of the step: some tables may have learned from it and others not, so none may go on.
             self._broken = error
         self._changed.notify_all()
 

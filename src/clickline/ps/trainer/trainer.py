@@ -52,6 +52,7 @@ class Trainer:
         self.pservers = PserverClient(
             job=job, addresses=pservers, token=token, name=coordinator.name, client=coordinator.client
         )
+        # The replica keeps a reference to `tables`, which is filled below: their names come from its model.
         tables: dict[str, RemoteTable] = {}
         self.replica = ModelReplica(job=job, schema=schema, tables=tables, threads=threads)
         for number, name in enumerate(self.replica.model.tables):
@@ -87,6 +88,8 @@ class Trainer:
             reply = self.coordinator.ask(request, work_messages.NextReply, once=True, patience=_PATIENCE)
             if reply.do == Action.STOP:
                 return
+            # There is no further piece to train for now. Differences that are held back (geo) go out before this
+            # trainer asks again and counts as idle.
             if reply.do != Action.TRAIN and self._unsettled:
                 self.strategy.flush()
                 self._settle()
@@ -125,6 +128,8 @@ class Trainer:
     def _train(self, work: WorkItem) -> None:
         generation, lease = work.generation, work.lease
         self._begin_round(work)
+        # Not while differences are held back: the parameters of the servers do not contain them yet, and would replace
+        # what was learned.
         if self.strategy.settled:
             self.strategy.refresh()
         rows = work.skip
@@ -145,6 +150,8 @@ class Trainer:
                 self._reports.add(batch, learned, step=self.strategy.step - 1)
                 if self._report_due():
                     self._report()
+                # In this order: when `paused` arrives, all gradients are at the servers, all steps are counted, and
+                # finished pieces are known. A snapshot that is taken then is consistent.
                 if self._pause_due():
                     self.strategy.flush()
                     self._report()
@@ -234,6 +241,8 @@ class Trainer:
 def report_failure(coordinator: CoordinatorClient, error: Exception) -> None:
     """Tell the coordinator why this trainer ends, if it is a reason that would end another one just the same."""
     refused = isinstance(error, PeerError) and remote_error_type(error) == RemoteErrorType.MODEL
+    # Errors of the job, the data, the model or a checkpoint. After any other error the run goes on: the leases go to
+    # other trainers.
     if refused or (isinstance(error, ClicklineError) and error.exit_code in (3, 4, 5, 6)):
         request = work_messages.FailedRequest(reason=f"{coordinator.name}: {error}")
         coordinator.ask(request, work_messages.FailedReply)

@@ -38,6 +38,7 @@ class Balance:
         path = directory / "balance"
         path.touch(mode=0o600)
         with path.open("r+b") as file:
+            # Every worker does this; the size is the same for all, so the numbers of the others stay.
             file.truncate(8 * workers)
             self._numbers = memoryview(mmap.mmap(file.fileno(), 8 * workers)).cast("d")
         self.report(0)
@@ -47,6 +48,7 @@ class Balance:
         return self._alone
 
     def report(self, connections: int) -> None:
+        # No lock: each worker writes only its own number, and a stale one costs another worker a pause of 2 ms.
         self._numbers[self._rank] = connections
 
     def ahead(self) -> bool:
@@ -77,6 +79,7 @@ class Acceptor:
         self._balance, self._tls, self._timeouts, self._failed = balance, tls, timeouts, failed
         self._adopting: set[asyncio.Task[None]] = set()
         # In one turn of the loop not so many that the first would be evicted before a byte of it was read.
+        # With several workers one at a time, so that `ahead` is evaluated again before the next.
         self._in_a_row = max(1, min(_IN_A_ROW, handshakes // 2)) if balance.alone else 1
         self._handshakes: EvictingPool[asyncio.Task[None]] = EvictingPool(handshakes)
         self._open = True
@@ -95,6 +98,7 @@ class Acceptor:
         if self._open:
             self._open = False
             self._loop.remove_reader(self._listener.fileno())
+            # More than any backlog holds, so this ends when the socket would block.
             self._accept(1 << 16)
 
     def _readable(self) -> None:
@@ -108,6 +112,8 @@ class Acceptor:
         self._loop.call_later(seconds, self._after_waiting)
 
     def _after_waiting(self) -> None:
+        # `close` may have been called during the pause; the descriptor must then not be watched again. Without a second
+        # look at `ahead`: if the workers with fewer connections do not accept, this one has to.
         if self._open:
             self._accept(1)
             self.start()
@@ -130,6 +136,7 @@ class Acceptor:
                 taken.close()
                 continue
             taken.setblocking(False)
+            # The loop itself refers to tasks only weakly; the set also lets `open` count handshakes.
             task = self._loop.create_task(self._adopt(taken))
             self._adopting.add(task)
             task.add_done_callback(self._adopted)
@@ -137,6 +144,7 @@ class Acceptor:
                 evicted = self._handshakes.add(task, client_network(peer))
                 if evicted is not None:
                     evicted.cancel()
+            # The table reports a connection only when it is set up; the other workers have to see it now.
             self._balance.report(self.open)
 
     def _adopted(self, task: asyncio.Task[None]) -> None:

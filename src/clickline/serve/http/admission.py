@@ -36,6 +36,8 @@ class EvictingPool(Generic[Member]):
         self._by_address.setdefault(address, {})[member] = None
         if len(self._address_of) <= self._limit:
             return None
+        # Of addresses with equally many members `max` returns the first, so a new address does not evict itself. Dicts
+        # keep the order of insertion: the first member is the oldest.
         most: dict[Member, None] = max(self._by_address.values(), key=len)
         evicted = next(iter(most))
         self.discard(evicted)

@@ -108,6 +108,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._full = False
+        # First: reading is resumed only if no request waits any more.
         self._start_more()
         self._pause_or_resume_reading()
         self.moved_on()
@@ -134,6 +135,7 @@ class Connection(asyncio.Protocol):
         """Another part of a request is awaited now, or a response is out: set the deadline anew."""
         if self._state is _ENDING:  # its deadline is that of the end
             return
+        # This runs when a part of a request begins, not for every piece: a client that trickles bytes gains no time.
         timeouts, parser = self._table.timeouts, self._parser
         if self._full:
             seconds = timeouts.writing
@@ -164,6 +166,7 @@ class Connection(asyncio.Protocol):
 
     def complete(self, request: Request) -> None:
         self._owes_continue = False
+        # The exchange releases these bytes from now on; a refusal of the next request must not release them again.
         held, self._held = self._held, 0
         exchange = RequestExchange(
             request, connection=self, completions=self._completions, budget=self._table.budget, held=held
@@ -256,6 +259,8 @@ class Connection(asyncio.Protocol):
         """The deadline has passed."""
         if self._transport is None:
             return
+        # A client that does not read its responses would not read a 408 either, and on a relayed connection a response
+        # of HTTP/1.1 would be no valid frame.
         if self._full or self._state in (_ENDING, _RELAYED):
             self._transport.abort()
         elif self._parser.begun:
@@ -308,6 +313,7 @@ class Connection(asyncio.Protocol):
         if data in (b"P", b"PR"):  # the start of POST, or of HTTP/2's preface
             self._first = data
             return b""
+        # RFC 9113 reserves the method PRI for the preface, so no request of HTTP/1.1 begins like this.
         if data.startswith(b"PRI"):
             self._relay(data)
             return b""
@@ -324,6 +330,8 @@ class Connection(asyncio.Protocol):
         """Read only while all requests that have come can be worked on, and the client reads its responses."""
         if self._transport is None or self._transport.is_closing():
             return
+        # At the end, what comes is read and dropped: unread bytes at close would make the kernel reset the connection,
+        # and the client would lose the last response.
         pause = self._state is not _ENDING and (self._full or bool(self._waiting))
         if pause != self._paused:
             self._paused = pause
@@ -331,4 +339,5 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+                # The client could not send while reading was paused, so its time for the awaited part begins anew.
                 self.moved_on()

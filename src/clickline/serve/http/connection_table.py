@@ -95,6 +95,7 @@ class ConnectionTable:
 
     def admit(self, connection: TrackedConnection, peer: object) -> bool:
         """Add a new connection, from an address. Returns whether there is room for it."""
+        # Also if it is refused below: its deadline has to be checked until the client has read the refusal.
         self.connections.add(connection)
         self._counts.count("clickline_connections_total")
         self._report()
@@ -103,6 +104,7 @@ class ConnectionTable:
         evicted = self._unauthenticated.add(connection, client_network(peer))
         if evicted is not None:
             self._counts.count("clickline_failures_total", 1.0, "evicted")
+            # Not closed: a peer that does not read would keep the descriptor until the write buffer is empty.
             evicted.abort()
         return True
 

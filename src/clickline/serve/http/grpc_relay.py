@@ -40,6 +40,7 @@ class GrpcRelay:
         self, transport: asyncio.Transport, first: bytes, *, table: ConnectionTable, connection: TrackedConnection
     ) -> None:
         """Relay a connection from now on. `first` was read from it already."""
+        # The Connection drops what it reads from now on; nothing may be read before `set_protocol`.
         transport.pause_reading()
         task = self._loop.create_task(self._connect(transport, first, table=table, connection=connection))
         self._tasks.add(task)
@@ -71,6 +72,7 @@ class GrpcRelay:
         # Before connecting: gRPC sends its settings first, and they must find where to go.
         client.transport, client.other, server.other = transport, server, client
         server.calls = client.calls
+        # Before the first byte is relayed: a thread of gRPC may report the token as soon as the first call arrives.
         if table.token_required:
             self._unauthenticated[name] = client
         try:
@@ -149,10 +151,12 @@ class _ClientSide(_Side):
 
     def moved_on(self) -> None:
         """Something else may be awaited now: set the deadline anew."""
+        # The deadline for reading responses holds until the write buffer has emptied.
         if self._full:
             return
         timeouts, oldest = self._table.timeouts, self.calls.oldest
         if oldest is not None:
+            # The oldest call decides, so that further calls do not prolong its time.
             self._connection.deadline = oldest + timeouts.body
         elif self.calls.calls:
             self._connection.deadline = self._table.now() + _IDLE * timeouts.idle

@@ -29,6 +29,8 @@ class FrameHeads:
         while at + _HEAD <= end:
             heads.append((data[at + 3], data[at + 4], int.from_bytes(data[at + 5 : at + _HEAD]) & 0x7FFFFFFF))
             at += _HEAD + int.from_bytes(data[at : at + 3])
+        # Either a payload continues in the next bytes (`_skip`), or a head is incomplete (`_partial`, at most 8 bytes);
+        # never both.
         self._skip = max(0, at - end)
         self._partial = data[at:]
         return heads
@@ -46,6 +48,7 @@ class OpenCalls:
     def client_sent(self, data: bytes, now: float) -> None:
         since = self._since
         for kind, flags, stream in self._from_client.feed(data):
+            # A second HEADERS frame of an open stream holds trailers and begins no call.
             if kind == HEADERS and stream not in since:
                 self.calls += 1
                 if not flags & END_STREAM:
@@ -61,6 +64,7 @@ class OpenCalls:
     @property
     def oldest(self) -> float | None:
         """When the oldest of them began; None if all calls have come completely."""
+        # Calls are inserted when they begin, so the first entry is the oldest.
         return next(iter(self._since.values())) if self._since else None
 
     @property

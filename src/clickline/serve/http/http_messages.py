@@ -150,6 +150,7 @@ def unzipped(body: bytes, *, limit: int) -> bytes:
         member = zlib.decompressobj(_GZIP)
         try:
             # One byte more than allowed: enough to see that it is too much, and never a byte beyond that in memory.
+            # The limit is never 0 here, which zlib would take for none.
             unpacked += member.decompress(rest, limit + 1 - len(unpacked))
         except zlib.error as error:
             raise refuse("malformed", f"the body is not gzip, as Content-Encoding says: {error}") from None

@@ -64,6 +64,7 @@ class RequestExchange:
         if self.response is None:
             self.response = response
             self.release()
+            # Last: this may send the response at once and start the next request, which needs room in the budget.
             self.connection.answered()
 
     def hold(self, size: int) -> None:

@@ -146,12 +146,14 @@ class RequestHandler:
             if len(body) > exchange.held:  # it was compressed
                 exchange.hold(len(body) - exchange.held)
             opened = exchange.opened = protocol.open(body, request)
+            # Finding the key scans the body once more, so it is done only where a split depends on it.
             key = protocol.key(opened) if self._sticky else None
             chosen = self._predictor.choose(match.model, version=match.version, key=key)
             exchange.series = chosen.series
         finally:  # a request that is refused before its model is known counts too
             self._counts.count("clickline_requests_total", 1.0, exchange.series.requests[protocol.name])
         version = chosen.model_version
+        # Before the features are read: a hit costs neither parsing nor a place in the queue.
         cache_key = (protocol.name, opened.body) if version.requests is not None and opened.body else None
         if cache_key is not None and (cached := self._predictor.cached(chosen, cache_key)) is not None:
             result, opened.missing = cached
@@ -206,6 +208,8 @@ class RequestHandler:
         return json_response({"name": match.model, "ready": True})
 
     def _check_draining(self) -> None:
+        # Only readiness is refused at first, so that load balancers choose other servers; predictions are answered
+        # until the predictor itself drains.
         if self._table.draining:
             raise refuse("draining", "this worker is about to end", _RETRY_AFTER)
 

@@ -116,6 +116,7 @@ class RequestParser:
             return
         headers, name = self._headers, name.lower()
         if name in headers:
+            # RFC 9112 demands 400: a proxy in front may have routed by the other one.
             if name == b"host":
                 self._stop(refuse("malformed", "there are two headers Host"))
             value = headers[name] + b", " + value
@@ -123,6 +124,7 @@ class RequestParser:
 
     def on_headers_complete(self) -> None:
         self.in_head = False
+        # Trailers have a byte count of their own; `_lines` goes on, so MOST_HEADERS is for both together.
         self._header_bytes = self._fed = 0
         parser, headers = self._parser, self._headers
         version, method = parser.get_http_version(), parser.get_method()
@@ -185,6 +187,7 @@ class RequestParser:
 
     def on_message_complete(self) -> None:
         if self._has_body and self._offers:  # httptools leaves the body to the other protocol: parse it again
+            # If the head without its offer is taken for an offer again, parsing it once more would never end.
             if self._offer_removed:
                 self._stop(
                     refuse("malformed", "the request offers another protocol (Upgrade) in a way that is not understood")
@@ -205,6 +208,7 @@ class RequestParser:
                 modern=self._modern,
             )
         )
+        # The request has the body; a reference here would keep it until the next request begins.
         self._body, self._pieces = b"", None
 
     def _check_offer(self, offered: bytes) -> None:
@@ -214,6 +218,7 @@ class RequestParser:
 
     def _head_without_offer(self) -> bytes:
         """The head that was parsed, without the headers of the offer."""
+        # Without Expect too: `continue_expected` was called when the head was parsed first.
         kept = {name: value for name, value in self._headers.items() if name not in _OFFER}
         if not self._keep_alive:
             kept[b"connection"] = b"close"

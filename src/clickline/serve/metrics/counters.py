@@ -31,6 +31,7 @@ _KEY = 380
 _ENTRY = struct.Struct(f"<I{_KEY}s")
 _COUNT = struct.Struct("<Q")
 _NUMBERS = 65_536
+# More than the longest histogram takes, since those can end up there as well.
 _OVERFLOW = 64
 """The first numbers take what has no room any more: a request must not fail for want of a counter."""
 _ENTRIES = 2048
@@ -120,9 +121,11 @@ class Counters:
         if self._file[:8] == MARK:
             self._resume()
         else:
+            # A new file is all zeros, so it has no entries; the mark makes it complete for readers.
             self._file[:8] = MARK
 
     def count(self, name: str, value: float = 1.0, label: str = "") -> None:
+        # Without the lock: entries are only ever added, and a lookup in a dict is atomic.
         offset = self._offsets.get((name, label))
         if offset is None:
             offset = self._new(name, label, "counter")
@@ -149,6 +152,7 @@ class Counters:
         offset = self._offsets.get((name, label))
         if offset is None:
             offset = self._new(name, label, "gauge")
+        # No lock: a single store that does not depend on the value before.
         self._numbers[offset] = value
 
     def total(self, name: str, label: str = "") -> tuple[float, float]:
@@ -184,6 +188,7 @@ class Counters:
         if offset is None:
             offset = self._new(name, label, "histogram")
         metric = METRICS[name]
+        # Two threads may both create one; both objects add to the same numbers.
         histogram = Histogram(self._numbers[offset : offset + metric.length], metric.buckets)
         self._histograms[name, label] = histogram
         return histogram
@@ -218,6 +223,7 @@ def sum_of_workers(paths: list[Path]) -> dict[str, dict[str, list[float]]]:
     """The numbers of all files, by metric and label. A file that is not complete yet is skipped."""
     totals: dict[str, dict[str, list[float]]] = {}
     for path in paths:
+        # Workers count meanwhile and take no lock for readers: buckets and sum may differ by the request under way.
         content = path.read_bytes()
         if len(content) != SIZE or content[:8] != MARK:
             continue

@@ -91,10 +91,13 @@ class Batcher:
             # Refused here, before it costs anything: under overload, those that wait are answered in time and the rest
             # learn at once when to come back.
             if self._waiting >= self._limits.queue:
+                # The time that the requests ahead of it will take, at the recent pace.
                 wait = max(0.05, self._waiting * self._pace)
                 raise refuse("overloaded", f"{self._waiting} requests are waiting, which is the limit", wait)
+            # Before it is queued: the thread that takes it subtracts it again, perhaps at once.
             self._waiting += 1
             self._open += 1
+        # Outside the lock, so it may come after the end marks of `close`; `_refuse_rest` looks for such requests.
         self._queue.put(request)
         if not self._threads:
             self._schedule()
@@ -214,12 +217,15 @@ class Batcher:
         """Compute requests that all have the same version, and finish them."""
         version = group[0].model_version
         try:
+            # `join` empties the list that it is given; the requests keep their batches, for `_move` and a second try.
             batch = group[0].question.batch if len(group) == 1 else join([request.question.batch for request in group])
             probability = version.predict(batch, requests=len(group))
         except VersionGoneError as error:
             self._move(group, str(error))
             return
         except RequestError as error:
+            # Raised by the row source, not for the values of one request: to try each alone would only send more reads
+            # to a cube that fails.
             for request in group:
                 self._finish(request, error)
             return
@@ -273,6 +279,7 @@ class Batcher:
             except Exception as error:
                 log_failure(_log, "a request could not be read again", error)
                 self._finish(request, refuse("internal", f"the request could not be read again: {error}"))
+        # `_answer` may come back here if that version is gone too; `move` ends this after _MOST_MOVES.
         while moved:  # another switch may have come between them
             same = [request for request in moved if request.model_version is moved[0].model_version]
             moved = [request for request in moved if request.model_version is not same[0].model_version]
@@ -283,6 +290,7 @@ class Batcher:
             self._waiting -= len(group)
 
     def _finish(self, request: QueuedRequest, outcome: Outcome) -> None:
+        # After a bug `_compute` refuses the whole group, with requests in it that were answered already.
         if request.finished:
             return
         request.finished = True
@@ -290,6 +298,7 @@ class Batcher:
             request.done(outcome)
         except Exception as error:
             log_failure(_log, "the callback of a request failed", error)
+        # After `done`: `drain` must not return before the last response was handed over.
         with self._lock:
             self._open -= 1
             if not self._open:

@@ -110,6 +110,7 @@ class InputBuilder:
                     start = perf_counter()
                     read, without_row = source.rows(table, wanted)
                     seconds += perf_counter() - start
+                    # [rows * width, dim] by row, then by slot, which is the order that `gather` writes below.
                     feeds[name] = read.reshape(rows, group.width, dim)
                     keys += len(wanted)
                     missing += without_row
@@ -131,6 +132,7 @@ class InputBuilder:
                 start = perf_counter()
                 read, without_row = source.rows(table, unique)
                 seconds += perf_counter() - start
+                # `gather` writes every element: zeros for empty slots and for the unused end of a sequence.
                 out = np.empty((rows, group.width, dim), np.float32)
                 plan.gather(read, out, threads)
                 feeds[name] = out

@@ -152,6 +152,7 @@ class ModelVersion:
                 counts=counts,
                 row_reads=row_reads,
             )
+            # Inside the block, which may remove copies of a remote store at its end; mapped row files stay readable.
             version.check(chain.sample())
         return version
 

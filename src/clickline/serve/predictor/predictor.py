@@ -76,6 +76,7 @@ class Predictor:
         self._default = default or (next(iter(self.models)) if len(self.names) == 1 else "")
         self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._batcher = Batcher(self.limits, threads=threads, counts=self._counts)
+        # A queue and a thread of its own: a shadow that hangs fills these 64 places and delays no request.
         self._shadow_batcher = Batcher(_SHADOWS, name="shadows") if self._shadows else None
         for served in self.models.values():
             served.start()
@@ -214,10 +215,12 @@ class Predictor:
 
     def drain(self, seconds: float) -> bool:
         """Accept no more requests, and wait for those that are here. Returns whether all were answered."""
+        # Shadows are not waited for: no client gets their results.
         return self._batcher.drain(seconds)
 
     def close(self) -> None:
         """End all threads; requests that still wait are refused."""
+        # Batchers first: what they still compute reads rows from cubes, which the models close.
         self._batcher.close()
         if self._shadow_batcher is not None:
             self._shadow_batcher.close()

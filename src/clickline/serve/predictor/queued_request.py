@@ -46,6 +46,7 @@ def move(request: QueuedRequest, why: str) -> None:
     number = request.model_version.version
     if request.pinned:
         raise refuse("unknown_version", f"version {number} is no longer on the cube; ask without a version")
+    # This may load a version in the thread that computes; without another version the batch cannot be answered.
     if request.served.current is request.model_version:  # the next look for versions is still to come
         request.served.refresh()
     moved_to = request.served.model_version()

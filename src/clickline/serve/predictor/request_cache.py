@@ -54,6 +54,7 @@ class RequestCache:
         needed = _bytes(key, probability)
         if needed > self._size // 8:
             return
+        # The array is a slice of the whole batch, which a reference would keep in memory beyond what is counted here.
         result = CachedResult(probability.copy(), missing)
         with self._lock:
             if key in self._results:

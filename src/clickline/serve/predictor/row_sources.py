@@ -107,6 +107,7 @@ class CubeRows:
         expected = self._tables[table]
         if answer.code != OK:
             self._fail(table, answer)
+            # `_fail` returns only if zeros are configured.
             if not answer.dim:  # no shard has answered, so the shape of rows is not known
                 return np.zeros((len(keys), expected.dim), np.float32), np.zeros(len(keys), np.uint8), False
         if (answer.dim, answer.dtype) != (expected.dim, DTYPES[expected.dtype]):

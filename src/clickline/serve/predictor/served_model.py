@@ -101,6 +101,7 @@ class ServedModel:
 
     def model_version(self, version: int | None = None) -> ModelVersion:
         """The current version, or one of those that are kept. Raises RequestError if there is none."""
+        # Read once: a switch may replace it at any moment, and both fields must be of the same switch.
         state = self._state
         if state.current is None:
             why = f": {self._failure.error}" if self._failure is not None else ""
@@ -144,6 +145,7 @@ class ServedModel:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        # After the polling thread has ended, since its last poll could set a version again.
         self._state = _State()
         if self._cube is not None:
             self._cube.close()
@@ -237,6 +239,8 @@ class ServedModel:
 
     def _take(self, version: ModelVersion) -> None:
         before = self._state
+        # Inserted at the end also if it was kept before (a rollback): the order is that of the switches, and what was
+        # switched to the longest ago is dropped first.
         kept = {number: other for number, other in before.kept.items() if number != version.version}
         kept[version.version] = version
         for number in list(kept)[: -self._keep]:
@@ -265,6 +269,7 @@ class ServedModel:
         identity: object = None
         if self.store.directory is not None:
             try:
+                # Before the content: if the file is replaced in between, the old identity makes the next poll read it.
                 stat = (self.store.directory / DONEFILE).stat()
                 identity = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
             except OSError:

@@ -32,6 +32,7 @@ class Split:
     def __init__(self, name: str, variants: Sequence[Variant], *, sticky: bool = False) -> None:
         self.name, self.variants, self.sticky = name, tuple(variants), sticky
         sums = list(accumulate(variant.weight for variant in variants))
+        # Without the last bound, 1: a hash whose share rounds up to 1.0 still falls to the last variant.
         self._bounds = [bound / sums[-1] for bound in sums[:-1]]
         self._seed = xxh64(name.encode())
 

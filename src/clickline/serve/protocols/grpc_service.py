@@ -94,12 +94,14 @@ def start_grpc(
         ("grpc.so_reuseport", 0),  # an address that is taken is an error, not a share of somebody else's calls
         ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes can unpack to gigabytes
         ("grpc.http2.bdp_probe", 0),  # it would let anybody send 4 MiB that nobody wants to receive
+        # One connection may have all the calls that the server admits at once.
         ("grpc.max_concurrent_streams", max(_STREAMS, limits.queue + _THREADS)),
         ("grpc.max_connection_idle_ms", _milliseconds(timeouts.idle)),
         ("grpc.max_connection_age_ms", _milliseconds(timeouts.age)),
         ("grpc.max_connection_age_grace_ms", _milliseconds(timeouts.body)),
     ]
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="grpc")
+    # The queue of the pool has no bound of its own; `maximum_concurrent_rpcs` is its bound.
     server = grpc.server(pool, options=options, maximum_concurrent_rpcs=limits.queue + _THREADS)
     server.add_generic_rpc_handlers((service,))
     unix = "/" in address
@@ -149,6 +151,7 @@ class _Service(grpc.GenericRpcHandler):  # type: ignore[misc]
             path = f"/{SERVICE}/{name}"
             self._handlers[path] = grpc.unary_unary_rpc_method_handler(self._handler(call), **codec)
             if is_open:
+                # As a stream: gRPC calls a unary handler only when the message has been received.
                 handler = self._open_handler(call, has_message=name == "ModelReady")
                 self._open_handlers[path] = grpc.stream_unary_rpc_method_handler(handler, **codec)
 

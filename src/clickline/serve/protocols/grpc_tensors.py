@@ -70,6 +70,7 @@ def _raw(tensor: Any) -> memoryview:
         return memoryview(b"".join(struct.pack("<I", len(value)) + value for value in values))
     wide = np.array(values, _SENT_AS.get(layout, layout))
     narrow = wide.astype(layout)
+    # A value that the narrow type cannot hold would wrap around and be another category.
     if layout in _SENT_AS and not np.array_equal(narrow, wide):
         out = wide[narrow != wide][0]
         raise refuse("wrong_type", f"input '{tensor.name}' is {tensor.datatype}, which cannot hold {out}")

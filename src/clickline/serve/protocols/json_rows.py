@@ -60,5 +60,6 @@ def encode(result: PredictionResult, *, missing: int = 0) -> bytes:
 
 def _predictions(result: PredictionResult) -> msgspec.Raw | list[dict[str, float]]:
     if len(result.labels) == 1:
+        # Native code writes the shortest digits of a float32; as Python floats they would be printed as doubles.
         return msgspec.Raw(json_floats(np.ascontiguousarray(result.probability)))
     return [dict(zip(result.labels, row, strict=True)) for row in result.probability.tolist()]

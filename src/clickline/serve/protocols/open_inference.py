@@ -110,6 +110,7 @@ def decode(body: bytes, header_length: int | None) -> InferRequest:
         inputs, id_, outputs, parameters = read_infer_request(body, header_length)
     except Refused as error:
         raise refusal_of(error) from None
+    # Native code has read all of a request that has inputs alone, so no JSON decoder runs for it.
     if id_ is None and outputs is None and parameters is None:
         return InferRequest(inputs)
     requested = _requested_outputs(outputs)

@@ -42,12 +42,14 @@ def put_in_place(staging: Path, *, check: Callable[[], None]) -> Path:
     """Make a finished checkpoint visible. One of the same step, which a resumed run reaches again, is replaced."""
     place = staging.with_name(visible_name(staging.name))
     replaced = place.with_name(f".replaced-{place.name}-{secrets.token_hex(4)}")
+    # Checked as late as possible: while the files were written, another process may have taken the directory.
     check()
     # A directory cannot be renamed over another one that has files, so the old one is moved away first.
     if place.exists():
         place.rename(replaced)
         reach("checkpoint.replaced-aside")  # killed here, `recover` puts the old one back
     staging.rename(place)
+    # The new name must be on the disk before the old checkpoint is deleted: a loss of power must leave one of them.
     sync_directory(place.parent)
     reach("checkpoint.in-place")
     if replaced.exists():
@@ -60,6 +62,7 @@ def remove(path: Path, *, check: Callable[[], None] = lambda: None) -> None:
     aside = path.with_name(f".removed-{path.name}-{secrets.token_hex(4)}")
     check()
     path.rename(aside)
+    # On the disk before the first file goes: a loss of power must not bring the visible name back with half the files.
     sync_directory(path.parent)
     reach("checkpoint.prune-aside")
     figures_file(path).unlink(missing_ok=True)
@@ -68,6 +71,7 @@ def remove(path: Path, *, check: Callable[[], None] = lambda: None) -> None:
 
 def recover(directory: Path) -> None:
     """Clear away what killed processes have left. Only for the process that holds the run's lock."""
+    # Before the loop below, which deletes every `.replaced-` directory that is still there.
     for replaced in directory.glob(".replaced-*"):
         place = replaced.with_name(visible_name(replaced.name))
         if not (place / MANIFEST).is_file():  # killed before the new one was there
@@ -80,6 +84,7 @@ def recover(directory: Path) -> None:
 
 
 def _delete(directory: Path, *, halfway: Callable[[], None]) -> None:
+    # One file goes alone, so that tests can kill the process with a half-deleted directory.
     for file in sorted(directory.iterdir())[:1]:
         file.unlink(missing_ok=True)
         halfway()

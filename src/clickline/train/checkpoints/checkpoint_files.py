@@ -126,6 +126,7 @@ def finish(
         reach("checkpoint.dense-written")
         content = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(staging / DENSE)}}
         manifest = cast(CheckpointManifest, {**content, DIGEST_OF_MANIFEST: digest_of_manifest(content)})
+        # The manifest is the last file: a directory without one is no checkpoint for any reader, nor for `prune`.
         write_synced(staging / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
         # Names must be on the disk before the rename makes them visible, or a crash could show half a checkpoint.
         sync_directory(staging)
@@ -154,6 +155,8 @@ def verify(checkpoint: Checkpoint) -> None:
 
 def newest_sound(directory: Path, *, before: int | None = None) -> Checkpoint | None:
     """The newest checkpoint, of those below a step, whose files are all undamaged."""
+    # Steps have ten digits, so the order of names is that of steps. An unreadable manifest is skipped, not raised: this
+    # search is made because something is damaged.
     for place in sorted(directory.glob("step-*"), reverse=True):
         try:
             found = read(place)
@@ -173,6 +176,7 @@ def _advice(damaged: Checkpoint) -> str:
 
 def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
     """Verify, load the tables, and return the dense tensors."""
+    # All files are verified before the first row is loaded, so that damage leaves the tables as they were.
     verify(checkpoint)
     tensors = dense_tensors(checkpoint)
     load_tables(checkpoint, tables)
@@ -225,6 +229,8 @@ def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
     file, listed = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
     try:
         size = file.stat().st_size
+        # A file of the wrong size is not read at all. The bytes that are hashed are those that are parsed: a second
+        # read could find another content.
         content = file.read_bytes() if listed is not None and size == listed["bytes"] else b""
         seen: FileDigest = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
         if seen != listed:

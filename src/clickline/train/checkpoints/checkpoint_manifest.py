@@ -53,6 +53,7 @@ class Checkpoint:
     @property
     def epoch(self) -> int:
         """The epoch in which, or at whose end, it was written, counted from 1."""
+        # Within an epoch one of the three is set: by one process, by the coordinator of servers, or by ranks.
         standing = self.manifest["standing"]
         parts = (standing.get("position"), standing.get("book"), self.manifest.get("progress"))
         return int(standing["epoch"]) + any(part is not None for part in parts)
@@ -83,9 +84,11 @@ def read(path: Path) -> Checkpoint:
     known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
     if not known or not isinstance(manifest.get("files"), dict):
         raise CheckpointError(f"{manifest_path}: not a manifest of format {FORMAT}")
+    # Names are joined to the directory and opened: a manifest from elsewhere must not reach other files.
     for name in manifest["files"]:
         if "/" in name or name.startswith("."):
             raise CheckpointError(f"{manifest_path}: file name {name!r} leaves the checkpoint's directory")
+    # Checkpoints of earlier releases have no digest of the manifest; there is nothing to compare then.
     digest = digest_of_manifest(manifest)
     if manifest.get(DIGEST_OF_MANIFEST, digest) != digest:
         raise CheckpointError(

@@ -43,6 +43,7 @@ def keep_start(directory: Path, given: Checkpoint) -> Checkpoint:
         for name in (*given.manifest["files"], MANIFEST):
             _link_or_copy(given.path / name, staging / name)
         sync_directory(staging)
+        # A crash between these two leaves no `start`. Only a run without checkpoints comes here, so it begins again.
         shutil.rmtree(place, ignore_errors=True)
         staging.rename(place)
         sync_directory(directory)
@@ -93,6 +94,7 @@ def restart_rows(
 ) -> None:
     """Begin another epoch: rows of tables that the job restarts learn anew, from what the run was given if anything."""
     restarted = {name: t for name, t in tables.items() if settings_of(embeddings[name], settings).restart_epochs}
+    # Rows that the given checkpoint does not have keep the initial value that `reset` gives them.
     for table in restarted.values():
         table.reset(threads=threads)
     if start is None or not restarted:
@@ -111,6 +113,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except FileNotFoundError:
+        # The run that wrote it has pruned it meanwhile: a copy would fail as well.
         raise
     except OSError:
         shutil.copyfile(source, target)

@@ -52,6 +52,7 @@ def evaluate(
 
 def predict_all(learner: Learner, dataset: Dataset, *, progress: Callable[[int], None] | None = None) -> Predictions:
     """Predictions of all rows of a data set, in its order."""
+    # All logits stay in memory, 4 bytes for each row and label: an exact AUC needs one sort over all of them.
     predictions = Predictions()
     rows = 0
     for batch, _ in dataset.batches(epoch=0, start=None):

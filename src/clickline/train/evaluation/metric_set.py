@@ -121,6 +121,7 @@ class MetricSet:
             name: self.measure(
                 logits[:, place], labels[:, place], weights=columns.get("weights"), groups=columns.get("groups")
             )
+            # A model that gives one logit has learned the first label only, see `loss_of`.
             for place, name in enumerate(names[: logits.shape[1]])
         }
 

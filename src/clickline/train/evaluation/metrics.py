@@ -51,6 +51,7 @@ class Metrics:
 def sigmoid(logits: Floats) -> NDArray[np.float64]:
     """Probability of a logit, in double precision and without overflow."""
     x = logits.astype(np.float64)
+    # The exponent is never positive, so exp underflows to 0 at worst and never overflows.
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
 
@@ -102,6 +103,7 @@ def pairs(
 
 def gauc(scores: Floats, labels: Floats, groups: NDArray[np.uint64]) -> float | None:
     """AUC within each group that has both classes, averaged with the group's rows as weights."""
+    # All groups at once, without a loop in Python: there may be as many groups as users.
     order = np.lexsort((scores, groups))
     group, score, positive = groups[order], scores[order], labels[order] > 0.5
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else np.zeros(0, np.int64)
@@ -112,6 +114,7 @@ def gauc(scores: Floats, labels: Floats, groups: NDArray[np.uint64]) -> float | 
     tie = np.cumsum(new_tie) - 1
     first = np.flatnonzero(new_tie)
     size = np.diff(np.append(first, len(group)))
+    # Ranks begin at 1 in every group: positions in the whole array, less the start of the group.
     rank = (first + (size + 1) / 2)[tie] - starts[index]
     # A group with one class only has no pair to order, and no AUC.
     n_pos = np.bincount(index, positive, len(starts))
@@ -152,6 +155,7 @@ def measure(
     chosen = weight[taken].sum()
     hit = weight[taken & (y > 0.5)].sum()
     # Sorting is the expensive part: AUC and calibration share it.
+    # The sigmoid is monotonic, so the order of logits sorts the probabilities as well.
     order = np.argsort(x, kind="stable")
     ordered = pairs(x, y, weights, order=order)
     return Metrics(

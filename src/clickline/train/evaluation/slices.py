@@ -29,6 +29,7 @@ def slices_of(values: Sequence[str], columns: Mapping[str, NDArray[Any]]) -> lis
     """A slice for each value, the largest first. `columns` are predictions, in the order of the values."""
     encoded = pa.array(values, pa.large_string()).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
+    # One stable sort puts the rows of each value side by side; a mask for each value would scan all rows every time.
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
     logits, labels, weights = columns["logits"][:, 0], columns["labels"][:, 0], columns.get("weights")

@@ -111,6 +111,7 @@ class PiecePass:
         return self._pieces.share if by_rows is None else by_rows
 
     def finish(self) -> None:
+        # A resumed epoch may have no rows left; one that begins here must have some.
         if self._fresh and not self._steps:
             raise DataError(f"there are no rows in the data: {', '.join(self._paths[:3])}")
         self._state.pieces = None

@@ -65,6 +65,8 @@ class PieceShare:
         self._job, self._schema, self._paths = job, schema, paths
         self._batch_size, self._shuffle = batch_size, shuffle
         self._ranks = ranks
+        # A resumed epoch keeps the split with which it began, also with another number of ranks: its progress counts
+        # the pieces of that split.
         piece_bytes = piece_bytes_for(job, paths, ranks=ranks.size) if progress is None else progress.piece_bytes
         trainers = ranks.size if progress is None else progress.trainers
         self._pieces = split_into_pieces(job.data, paths, piece_bytes=piece_bytes, trainers=trainers)
@@ -128,6 +130,7 @@ def full_batches(batches: Iterator[tuple[Batch, int, int]], *, size: int) -> Ite
             take = size - rows
             held.append(left.part(0, take))
             left = left.part(take, len(left))
+            # The rest of this batch is not handed out yet: a resume must read it again.
             yield join(held), piece, done - len(left)
             held, rows = [], 0
         if len(left):

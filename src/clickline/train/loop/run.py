@@ -71,11 +71,14 @@ class Run:
         """Begin with the weights of another run's checkpoint, and count steps on from its step."""
         tensors = self.checkpoints.load(given)
         self.learner.restore(tensors, step=given.step, weights_only=True)
+        # `weights_only` leaves the counters alone. They count on from the given ones, since its rows carry ticks of
+        # that clock and versions of two runs must differ (docs/decisions/0013).
         self.learner.step, self.learner.tick = given.step, int(tensors.get("tick", torch.tensor(given.step)))
         self.state.position = replace(self.state.position, first_step=given.step, warm=str(given.path))
 
     def save(self) -> None:
         """Write a checkpoint of this instant."""
+        # No step ends while a checkpoint is written: a long save must not be reported as a slow process.
         self.progress_at = math.inf
         self.checkpoints.save(self.state)
         self.progress_at = time.monotonic()
@@ -90,6 +93,7 @@ class Run:
         """Figures of the chosen checkpoint on the test data; kept beside it."""
         chosen = self.chosen
         if chosen.step != self.learner.step:
+            # Tables load only into empty buckets; rows that came after the chosen step must not be tested either.
             self.learner.sparse.empty()
             self.learner.restore(self.checkpoints.load(chosen), step=chosen.step, weights_only=True)
             self.watcher.say(f"testing the best checkpoint, {chosen.path.name}")
@@ -125,6 +129,7 @@ class Run:
 
     def stop(self) -> NoReturn:
         """End an interrupted run between two steps, with a checkpoint if it can be written in time."""
+        # First of all: the timer, which was set for the step to end, would otherwise fire within the save.
         self.interrupts.acknowledge()
         why, limit = "", self.job.checkpoint.interrupt_timeout
         missing = self.checkpoints.saved_step != self.learner.step

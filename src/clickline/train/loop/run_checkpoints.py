@@ -51,6 +51,7 @@ class RunCheckpoints:
         """Write a checkpoint of this instant and remove those no longer kept."""
         began = time.monotonic()
         checkpoint = self._write(state)
+        # Only when it is visible: a run that is interrupted takes this step as saved and writes no other checkpoint.
         self.saved_step = self.learner.step
         self.newest = SavedCheckpoint(checkpoint.path, time.monotonic() - began, self.newest.count + 1)
 
@@ -106,5 +107,6 @@ class RunCheckpoints:
             tables=self.learner.sparse.tables,
             check=self.check,
         )
+        # Only when the new one is visible: until then a killed run has the old ones alone to resume from.
         self.prune(state)
         return checkpoint

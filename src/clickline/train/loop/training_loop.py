@@ -45,6 +45,7 @@ class TrainingLoop:
     def _epoch(self) -> None:
         """Train one epoch, or what is left of it after a resume."""
         before, resumed = self._state.position, self._state.within_epoch
+        # A resumed epoch has restarted its rows before its first step; a second restart would undo what it has learned.
         if before.epoch > 0 and not resumed:
             self._restart_rows()
         self._log.begin_epoch(before.epoch + 1)
@@ -53,6 +54,7 @@ class TrainingLoop:
         if self._enough:
             return
         self._evict(end_of_epoch=True)
+        # A resumed pass has counted the rest of the epoch only.
         rows = before.epoch_rows if resumed else self._state.position.rows - before.rows
         self._state.end_epoch(rows=rows, validation_due=bool(self._job.data.valid))
         self._end_epoch()
@@ -74,6 +76,8 @@ class TrainingLoop:
         run, step = self._run, self._learner.step
         run.progress_at = time.monotonic()
         self._log.show(result, self._state.interval, data)
+        # The line and the eviction come before the save: a run that resumes from this checkpoint begins with the next
+        # step and does neither of them for this step.
         if step % self._job.train.log_every == 0:
             self._write_line(data)
         self._evict(end_of_epoch=False)
@@ -95,6 +99,7 @@ class TrainingLoop:
 
     def _barrier(self, step: int) -> bool:
         """Whether nothing may be in flight after this step, since the run saves or stops there."""
+        # Noted before the step is computed: `_after_step` may stop only where nothing was pulled ahead.
         if self._run.process.stop_requested():
             self._stop_at = step
             return True

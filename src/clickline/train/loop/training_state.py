@@ -118,4 +118,5 @@ class TrainingState:
         whole = self.position.epoch_rows
         if not whole:
             return None
+        # Earlier epochs are taken to have had as many rows; files that have grown since would give more than 1.
         return min((self.position.rows - self.position.epoch * whole) / whole, 1.0)

@@ -33,6 +33,7 @@ class EpochProgress:
         if share is None:
             return ""
         now = self._clock()
+        # A resumed epoch starts at a share above 0 that took no time in this process: the rate is measured from it.
         if self._first is None:
             self._first = now, share
         since, before = self._first

@@ -86,6 +86,7 @@ class Interval:
 
     @classmethod
     def restored(cls, tensors: dict[str, torch.Tensor]) -> Interval:
+        # Time and timed rows begin anew: the rate must not include the time between the kill and the resume.
         interval = cls()
         if "interval.sizes" in tensors:
             cuts = np.cumsum(tensors["interval.sizes"].numpy())[:-1]
@@ -140,6 +141,7 @@ class Journal:
         self._check()
         self._lines.close()
         self._forget_after(step)
+        # Opened again: the old handle would append to the file that was unlinked by the replacement.
         self._lines = self._path.open("a", encoding="utf-8")
 
     def close(self) -> None:

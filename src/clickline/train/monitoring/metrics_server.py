@@ -59,6 +59,7 @@ class MetricsServer:
         if status is not None:
             pages["/status"] = lambda _: _json(200, status())
         try:
+            # The server constructs a handler for each connection itself, so pages are an attribute of its class.
             self._server = _server(host, port, type("Handler", (_Handler,), {"pages": pages}))
         except OSError as error:
             raise JobError(
@@ -96,6 +97,7 @@ def metrics_place(
         return None
     if not cluster.metrics_port:
         return cluster.metrics_host, 0
+    # Ports are a function of role and rank: a scraper can be configured before the processes are started.
     before = {"coordinator": 0, "pserver": 1, "trainer": 1 + cluster.pservers if cluster.pservers else 0}[role]
     port = cluster.metrics_port + before + rank
     if port > 65_535:
@@ -108,6 +110,7 @@ def metrics_place(
 def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # A client that is slow to read its answer must not keep the process from ending.
         daemon_threads = True
 
         def server_bind(self) -> None:  # without asking a name server who we are, which may take seconds

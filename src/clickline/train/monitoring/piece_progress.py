@@ -40,6 +40,8 @@ class PieceProgress:
 
     def heed(self, turn: Turn, *, own: list[int]) -> None:
         """Note a step. Own pieces are read in order, so those before the step's piece are finished."""
+        # A batch may reach over the ends of several pieces, and the turn names the piece of its last row only. Whether
+        # that piece has more rows is not known yet: it counts as finished when a later piece, or the end, is reported.
         behind = [number for number in own if turn.piece is None or number < turn.piece]
         self.finished.update(behind)
         for number in behind:
@@ -49,6 +51,8 @@ class PieceProgress:
 
     def join(self, other: PieceProgress) -> None:
         """Add the progress of another rank in the same pass."""
+        # After a resume every rank begins with the progress of all. What it holds of the pieces of other ranks is as
+        # old as the checkpoint: the larger number of rows is the newer one, and `finished` is newer than `begun`.
         self.finished |= other.finished
         self.begun.update({number: max(rows, self.begun.get(number, 0)) for number, rows in other.begun.items()})
         for number in self.finished & self.begun.keys():

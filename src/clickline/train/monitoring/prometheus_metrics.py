@@ -20,6 +20,7 @@ COUNTERS = {
     "reconnects": ("reconnects", "Connections made again"),
     "bytes_sent": ("bytes_sent", "Bytes sent"),
     "bytes_received": ("bytes_received", "Bytes received"),
+    # Servers and trainers name these two differently. A process reports one pair, so no metric is there twice.
     "bytes_out": ("bytes_sent", "Bytes sent"),
     "bytes_in": ("bytes_received", "Bytes received"),
     "pulls": ("pulls", "Pulls answered"),

@@ -60,6 +60,7 @@ class RunStatus:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # The thread is joined first: one more write of its own would otherwise replace the last status.
         self._ended.set()
         self._thread.join()
         self._phase, self._why = _ending(error)
@@ -79,6 +80,8 @@ class RunStatus:
         return report
 
     def _report(self) -> StatusReport:
+        # The status thread and threads of the metrics server call this without a lock while the training thread goes
+        # on, so figures may be of two neighbouring steps.
         run, over = self._run, self._phase in ENDED
         report: StatusReport = {
             "time": time.time(),
@@ -109,6 +112,7 @@ class RunStatus:
             return report
         silent = 0.0 if over else round(max(0.0, time.monotonic() - run.progress_at), 1)
         member_state = "done" if over else "slow" if silent > self._job.cluster.warn_after else "well"
+        # Read once: the training thread replaces the interval after each line of metrics; the list itself only grows.
         losses = run.state.interval.losses
         report["epoch"], report["step"] = run.state.epoch, run.learner.step
         report["rows"], report["rows_per_second"] = run.state.position.rows, round(run.state.interval.rate, 1)
@@ -122,6 +126,7 @@ class RunStatus:
     def write(self) -> None:
         """Replace the file, unless another process has the directory by now."""
         with suppress(OSError, ReplacedError):  # a full disk must not end a run for the sake of its status
+            # A process that was replaced leaves the file to its successor; the training loop finds out by itself.
             self._lock.check()
             replace_json(self._lock.directory / STATUS, self.report(), synced=False)
 

@@ -19,6 +19,7 @@ def _crc_table() -> list[int]:
     for byte in range(256):
         crc = byte
         for _ in range(8):
+            # The Castagnoli polynomial, its bits reversed: zlib has only the other CRC-32.
             crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
         table.append(crc)
     return table
@@ -57,6 +58,8 @@ class EventWriter:
         now = time.time()
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
         self._file = (directory / name).open("ab")
+        # Tags are field << 3 | wire type. Event: wall_time 1 (double), step 2 (varint), file_version 3, summary 5.
+        # Summary: value 1. Value: tag 1, simple_value 2 (float).
         self._record(struct.pack("<Bd", 1 << 3 | 1, now) + _message(3, b"brain.Event:2"))
 
     def scalars(self, *, step: int, values: dict[str, float]) -> None:
@@ -72,6 +75,7 @@ class EventWriter:
         length = struct.pack("<Q", len(payload))
         crcs = struct.pack("<I", masked_crc32c(length)), struct.pack("<I", masked_crc32c(payload))
         self._file.write(length + crcs[0] + payload + crcs[1])
+        # TensorBoard follows the file while the run goes on.
         self._file.flush()
 
     def close(self) -> None:

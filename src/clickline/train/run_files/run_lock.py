@@ -105,6 +105,7 @@ class RunLock:
     def _lock(self) -> None:
         give_up = time.monotonic() + _DYING
         while True:
+            # Opened again for each attempt: the path may name another file than the one that was tried before.
             self.release()
             self._descriptor = open_lock_file(self._path)
             try:
@@ -142,6 +143,8 @@ class RunLock:
         os.ftruncate(self._descriptor, len(self._content))
         os.fsync(self._descriptor)
         sync_directory(self.directory)
+        # Only after the claim is on the disk: where locks do not reach, an overtaken holder may still be writing. From
+        # the claim on, its `check` fails before it makes anything visible.
         remove_unfinished(self.directory)
         checkpoint_directories.recover(self.directory / "checkpoints")
 

@@ -63,6 +63,7 @@ def predict(
 
     with client_of(predictor_url(url, state), timeout=timeout) as client, refusals_as_errors():
         rows = _rows(client, row or [], file, form, delimiter, model)
+        # Lazy: rows from a pipe are sent batch by batch while more are still to come.
         answers = ((part, client.predict(part, model=model, version=version, key=key)) for part in batches(rows, batch))
         if as_json:
             print_json(asdict(_as_json(answers)))
@@ -95,6 +96,7 @@ def _rows(
     rows = read_file(
         file or "-", standard_input=sys.stdin, form=form, delimiter=delimiter, columns=known, on_dropped=say_note
     )
+    # One row is read ahead, so that empty input is an error before any request is sent; the rest is streamed.
     first = next(rows, None)
     if first is None:
         raise DataError(f"there are no rows in {file or 'standard input'}")

@@ -54,6 +54,7 @@ def fileserver(
     server.on_turn = Heartbeat.inherited().beat
     with stopped_by_signals():
         try:
+            # From here on connections are queued until the server runs, so the ready file may be written before.
             server.bind()
             if ready_file is not None:
                 write_state(ready_file, {"pid": os.getpid(), "http": server.address})

@@ -27,6 +27,7 @@ def down(
     from clickline.launch import suite_state
 
     began = time.monotonic()
+    # Read first: a supervisor that stops by itself removes the file.
     record = suite_state.read_suite(state) or {}
     parts = [component for component in record.get("components", ()) if component.get("pid")]
     was_up = suite_state.is_up(state)

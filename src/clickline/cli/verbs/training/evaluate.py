@@ -87,6 +87,7 @@ def _values(found: Evaluation, paths: list[str], columns: Sequence[str]) -> dict
     more = tuple(Slot(name=name) for name in columns if name not in read)
     schema = replace(found.schema, slots=(*found.schema.slots, *more))
     values: dict[str, list[str]] = {name: [] for name in columns}
+    # A second pass over the data, in the order of the first: row i of the texts belongs to prediction i.
     for part in raw_rows(found.job.data, schema, paths, rows=4096):
         for name, texts in values.items():
             texts += [_text(instance.get(name)) for instance in part.instances]

@@ -101,6 +101,7 @@ def _read(file: str, overrides: list[str]) -> Draft:
         return draft
     if path.parent.name != job.name or (Path(job.output) / job.name).resolve() == path.parent.resolve():
         return draft
+    # The run was moved, or the working directory is another: the recorded `output` would lead to a new run elsewhere.
     return read_draft(file, overrides=[f"output={json.dumps(str(path.parent.parent))}", *overrides])
 
 

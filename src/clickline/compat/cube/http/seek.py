@@ -65,6 +65,7 @@ def values_of(table: _native.Layers, keys: NDArray[np.uint64]) -> tuple[NDArray[
     values: list[bytes] = []
     size = 0
     for first in range(0, len(keys), _TOGETHER):
+        # In groups, so that memory is bounded by the limit and one group, whatever the keys ask for.
         status, offsets, content = table.lookup_values(keys[first : first + _TOGETHER])
         size += len(content)
         if size > LARGEST_ANSWER:
@@ -91,6 +92,7 @@ def _keys(given: Any) -> NDArray[np.uint64]:
         keys = [int(key) for key in given]
     except (TypeError, ValueError, OverflowError):
         raise ValueError("keys must be numbers from 0 to 2^64 - 1") from None
+    # int() also takes 1.5 and true, which would silently be other keys.
     if any(isinstance(key, float | bool) for key in given) or any(not 0 <= key < 2**64 for key in keys):
         raise ValueError("keys must be numbers from 0 to 2^64 - 1")
     return np.array(keys, np.uint64)

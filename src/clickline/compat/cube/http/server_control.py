@@ -26,8 +26,10 @@ class CubeControl:
     def run(self, asked: Mapping[str, Any]) -> tuple[int, dict[str, str | int]]:
         """HTTP status and answer."""
         name = asked.get("cmd")
+        # Without the lock: the status must be readable while a load is running, which it reports.
         if name == STATUS:
             return 200, self._status()
+        # A load takes long: a second command is refused, instead of occupying another thread of the pool meanwhile.
         if not self._busy.acquire(blocking=False):
             return 500, {"error": "another command is at work"}
         try:

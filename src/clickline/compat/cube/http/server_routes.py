@@ -35,6 +35,7 @@ def server_routes(process: CubeProcess, guard: BearerToken) -> list[BaseRoute]:
     async def seek_route(request: Request) -> Response:
         try:
             asked = await json_object(request, trusted=False)
+            # The view is taken once, so all keys are answered from one version even if a switch comes in between.
             answer = await run_in_threadpool(seek, process.versions.view, asked, process.http_reads)
         except ValueError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
@@ -42,6 +43,7 @@ def server_routes(process: CubeProcess, guard: BearerToken) -> list[BaseRoute]:
 
     async def command(request: Request) -> Response:
         admitted = guard.admits(request.headers.get("authorization", ""))
+        # Only `status` works without the token, and it is short: a longer body is refused before it is read.
         if not admitted and _announced(request) > _STATUS_BODY:
             return unauthorised()
         try:

@@ -18,6 +18,8 @@ def join(
         return _not_ready("the coordinator")
     # A name may become free at any moment: whoever started the holder knows of its death before it is missed.
     state.changed.wait_for(lambda: not _name_is_held(context, request), REPLY_WITHIN)
+    # Checked again after the waits. The lock is not released between this check and `add`, so of two processes that
+    # want one name only one is admitted.
     refused = incarnations.refusal(request)
     if refused is not None:
         return member_messages.JoinReply(refusal=refused.refusal, holder=refused.holder)
@@ -30,6 +32,7 @@ def join(
         context.failures.give_up(old, "died" if died else f"was replaced by {member.process}", blame=died)
     # It is back, so servers must not forget it as departed.
     state.failures.departed = [client for client in state.failures.departed if client != member.client]
+    # Before the reply: without this record a coordinator that takes over would give the incarnation out again.
     if is_new:
         state.save()
     reply = member_messages.JoinReply(
@@ -154,6 +157,7 @@ def leave(
     member = state.members.by_client.get(caller.client)
     if member is not None and state.lifecycle.stop_reason is None:
         context.failures.give_up(member, "left", blame=False)
+        # It cannot come back, so servers may be told to forget it (`take_departed`).
         state.incarnations.retire(member.client, f"{member.name} has left")
     elif member is not None:
         member.leaving = True

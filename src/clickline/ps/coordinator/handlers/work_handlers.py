@@ -103,6 +103,8 @@ def finished(
     if piece is not None and "labels" in arrays:
         state.windows.scores.add(piece, arrays)
     counted = state.leases.table.finish(request.lease, request.rows)
+    # Written before the reply, with which the trainer forgets the lease: a coordinator that takes over would take it
+    # for one whose reply was lost, and offer it again.
     state.remember()
     state.changed.notify_all()
     return work_messages.FinishedReply(counted=counted)
@@ -135,6 +137,7 @@ def paused(
     if member is None or not state.members.lives(member):  # its leases go to others
         return abandon(context)
     if arrays and request.rank == min((m.rank for m in state.members.live("trainer")), default=0):
+        # Copies: unpacked arrays are views into the message, and the snapshot is taken after this request.
         snapshots.buffers = {name: array.copy() for name, array in arrays.items()}
     if state.lockstep and request.step >= snapshots.next_step:
         snapshots.pausing = (
@@ -156,6 +159,7 @@ def paused(
         snapshots.idle.discard(member.client)
     if not state.members.lives(member):
         return abandon(context)
+    # The run ends with this snapshot, so the rest of the piece is not trained.
     enough = 0 < snapshots.last_step <= record.step
     return work_messages.PausedReply(wait=not over, abandon=enough, generation=record.generation)
 

@@ -144,6 +144,8 @@ class RunMembers:
         """Those that have just become slow, and those that have been silent for too long."""
         slow, dead = [], []
         for member in self.by_client.values():
+            # A member is never given up in the turn in which it is found slow: after a standstill of the coordinator,
+            # when all seem silent, the heartbeats that have queued up have one more turn to be processed.
             silent = time.monotonic() - member.heard
             if member.state == MemberState.WELL and silent > self._cluster.warn_after:
                 member.state = MemberState.SLOW

@@ -32,6 +32,7 @@ class MetricWindow:
 
     def add(self, arrays: Arrays) -> None:
         """Batches of one trainer: losses, sizes, steps, and the rows' logits, labels and weights."""
+        # Copies: the arrays are views into the message.
         self._reports.append({name: np.array(array) for name, array in arrays.items()})
         self._steps += len(arrays["losses"])
         self._rows += int(arrays["sizes"].sum())
@@ -54,6 +55,8 @@ class MetricWindow:
             steps = [int(report["steps"][0]) for report in self._reports if len(report["steps"])]
             if not steps:
                 return None
+            # Steps count from 0, and the line of step `end` holds those before it: it is complete when all trainers
+            # have reported step `end - 1`.
             end = (min(steps) // self._every + 1) * self._every
             return end if reached >= end - 1 else None
         return reached if self._steps >= self._every else None
@@ -101,6 +104,8 @@ class MetricWindow:
 
 def _split(report: Arrays, upto: int) -> tuple[Arrays, Arrays]:
     """A report's batches of steps before `upto`, and the others."""
+    # A trainer reports its batches in the order of steps, so `steps` is sorted. Some columns have an entry for each
+    # batch, the others for each row.
     first = int(np.searchsorted(report["steps"], upto))
     rows = int(report["sizes"][:first].sum())
     parts: tuple[Arrays, Arrays] = ({}, {})

@@ -204,6 +204,7 @@ class RecordFile:
             with self._path.open("rb") as file:
                 now = os.fstat(file.fileno())
                 last = self._written
+                # The record is saved with every lease: a file that is still the one written last is not parsed again.
                 same = last is not None and os.path.samestat(now, last) and now.st_mtime_ns == last.st_mtime_ns
                 values = {} if same else json.loads(file.read())
         except (FileNotFoundError, ValueError):

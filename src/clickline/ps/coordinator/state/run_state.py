@@ -77,6 +77,8 @@ class RunState:
     def conclude(self) -> bool:
         """End training, unless something has happened that must be undone by a rollback first."""
         with self.changed:
+            # Decided under the lock: a death in lockstep either comes before it and causes a rollback, or finds `final`
+            # set and causes none.
             self.lifecycle.final = not self.lifecycle.rollback_wanted
             return self.lifecycle.final
 

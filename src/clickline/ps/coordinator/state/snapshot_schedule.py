@@ -53,5 +53,7 @@ class SnapshotSchedule:
 
         `reached`: the last step that each has reported; `rate`: rows a second, of all of them.
         """
+        # `rate / rows` is the number of steps in a second, the time that the announcement gets to arrive; where steps
+        # take longer, two steps.
         rows = self._job.train.batch_size * max(trainers, 1)
         self.pause_at = self.next_step = max(self._record.step, *reached, 0) + 2 + int(rate / rows)

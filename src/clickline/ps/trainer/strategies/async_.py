@@ -46,6 +46,8 @@ class Async(TrainerStrategy):
             # The next batch overwrites the replica's gradient while this one is being sent.
             dense = self.replica.flat.gradient.clone()
             self._sending.append(self._pusher.submit(self._send, pulled, dense, tick=self.tick, lease=lease))
+            # Back-pressure: a trainer that computes faster than its gradients are sent waits here. `result` also raises
+            # what a push has raised.
             while len(self._sending) > self.job.cluster.agree.send_queue:
                 self._sending.popleft().result()
             yield pulled.batch, pulled.done, learned

@@ -120,6 +120,7 @@ class Geo(TrainerStrategy):
         flat = self.replica.flat.values
         difference = (flat - self._anchor) / self.job.cluster.trainers
         moved = [{"difference": part} for part in self.replica.slices(difference, servers)]
+        # After the rows: with this request a server counts everything up to `done` as arrived.
         fresh = self.pservers.dense(moved, lease=self.lease, done=self._done)
         self.replica.take(fresh)
         self._anchor = flat.clone()
@@ -137,6 +138,7 @@ class Geo(TrainerStrategy):
 
     def _copy(self, table: str, keys: NDArray[np.uint64], slots: NDArray[np.uint16]) -> None:
         """Copy rows that this trainer meets for the first time from the servers."""
+        # -1 for a key of which the table has no row.
         unknown = self._local[table].last_seen(keys) < 0
         if not unknown.any():
             return

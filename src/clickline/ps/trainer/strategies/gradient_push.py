@@ -62,6 +62,8 @@ class GradientPush:
 
     def take_fresh(self) -> None:
         """Give the replica the parameters that came with the last push, if any have since this was called last."""
+        # async sets it on the push thread, without a lock. Parameters that arrive between the read and the reset are
+        # dropped; a later push brings newer ones.
         fresh, self._fresh = self._fresh, None
         if fresh is not None:
             self._replica.take(fresh)

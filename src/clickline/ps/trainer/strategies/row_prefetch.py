@@ -47,6 +47,8 @@ class RowPrefetch:
                 future.cancel()
 
     def _pull(self, batch: Batch, done: int) -> PulledBatch:
+        # One thread pulls, so the versions are those of this pull; a pull replaces the list of a table and does not
+        # change it in place.
         rows = self._replica.pull(batch)
         return PulledBatch(batch, done, rows, {name: table.versions for name, table in self._tables.items()})
 

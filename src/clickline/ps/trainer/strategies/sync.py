@@ -63,6 +63,7 @@ class Sync(TrainerStrategy):
         ]
         halved = {name for part in parts for name in part if name == "dense" or name.endswith(".values")}
         replies = self.pservers.call(request, SyncReply, parts, once=True, halved=sorted(halved), deadline=_DEADLINE)
+        # One refusal voids the step: some servers may have applied it and others not, and all load the last checkpoint.
         for reply, _ in replies:
             if reply.refusal is not None and reply.refusal.code == ErrorCode.GENERATION_OVER:
                 raise GenerationOverError(reply.refusal.message)
