@@ -82,7 +82,7 @@ void json_is_refused() {
       {R"({"instances": [{}, {"vector": [1, 2]}]})", {"wrong_shape", "instances[1]: dense feature 'vector' needs 3"}},
       {R"({"instances": [{"user": 18446744073709551616}]})", {"wrong_type", "more than 64 bits"}},
       {R"({"instances": [{}, {}, {}, {}, {}]})", {"too_large", "More than 4 instances"}},
-      {R"({"instances": [{"user": "a"})", {"malformed", "no valid JSON: it ends where ',' or ']' was expected"}},
+      {R"({"instances": [{"user": "a"})", {"malformed", "not valid JSON: it ends where ',' or ']' was expected"}},
       {R"({"instances": [{"user": "a"}]} x)", {"malformed", "expected the end"}},
   };
   for (const auto &[body, expected] : cases) refused([&] { from_json(body); }, expected.first, expected.second);
