@@ -384,7 +384,7 @@ def owner_ranges(servers: int) -> list[tuple[int, int]]:
 
 # --- sequence ---
 class SequenceReader:
-    """A SequenceFile of the older cube, from front to back, in bounded memory. Raises DataError. See
+    """A SequenceFile of ElasticCTR's Cube, from front to back, in bounded memory. Raises DataError. See
     docs/compatibility.md."""
 
     def __init__(self, path: str | PathLike[str]) -> None: ...

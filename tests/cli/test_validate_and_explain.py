@@ -39,6 +39,16 @@ def test_a_valid_job_is_said_to_be(job: str) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"{job} is valid\n", IDLE)
 
 
+def test_of_a_job_that_a_run_wrote_only_changed_keys_are_reported(job: str, tmp_path: Path) -> None:
+    """Such a file names every key there is."""
+    run = tmp_path / "runs" / "a"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "job.json").write_text(json.dumps({"name": "a", "data": {"train": ["day_0.gz"], "delimiter": ","}}))
+    result = runner.invoke(app, ["validate", str(run / "job.json"), "--set", "data.header=true"])
+    assert result.exit_code == 0
+    assert result.stderr == "data.header, --set: has no effect: only the format csv reads it\n"
+
+
 def test_what_is_missing_for_training_is_a_note_not_an_error(job: str) -> None:
     result = runner.invoke(app, ["validate", job, "--set", "data.train=[]"])
     assert (result.exit_code, result.stdout) == (0, f"{job} is valid\n")

@@ -30,14 +30,13 @@ from clickline.progress import LogOnly, Watcher
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
-from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
+from clickline.train.interrupts import Interrupts, handlers_restored
 from clickline.train.loop.run import Run
-from clickline.train.loop.training_loop import TrainingLoop
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
 from clickline.train.run_files.run_directory import write_job
 from clickline.train.run_files.run_lock import VARIABLE, RunLock
-from clickline.train.session import Result, write_result_file
+from clickline.train.session import Result, train_and_test, write_result_file
 
 
 class NoJournal(Journal):
@@ -162,27 +161,7 @@ def _run(
         if group.first
         else NoJournal()
     )
-    try:
-        with interrupts:
-            TrainingLoop(run, journal).train()
-            test = run.test(journal) if job.data.test else {}
-    except TrainingInterrupted:
-        raise
-    except KeyboardInterrupt as error:
-        raise run.interruption(why=str(error)) from error
-    finally:
-        watcher.end()
-        journal.close()
-    chosen = run.chosen
-    result = Result(
-        directory=directory,
-        checkpoint=chosen.path,
-        steps=learner.step,
-        rows=run.state.position.rows,
-        seconds=time.perf_counter() - started,
-        valid=chosen.manifest["valid"],
-        test=test,
-    )
+    result = train_and_test(run, journal, interrupts=interrupts, watcher=watcher, started=started)
     if lock is not None:
         write_result_file(lock, result.to_dict())
     return result

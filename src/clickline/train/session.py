@@ -131,10 +131,17 @@ def _train(
         watcher.say(describe_start(warm_start, given, job.tables))
     resumed_at = None if old is None else old.step
     journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=lock.check)
+    result = train_and_test(run, journal, interrupts=interrupts, watcher=watcher, started=started)
+    write_result_file(lock, result.to_dict())
+    return result
+
+
+def train_and_test(run: Run, journal: Journal, *, interrupts: Interrupts, watcher: Watcher, started: float) -> Result:
+    """Take a run from where it is to its end. `started`: by time.perf_counter. Closes the journal in any case."""
     try:
         with interrupts:
             TrainingLoop(run, journal).train()
-            test = run.test(journal) if job.data.test else {}
+            test = run.test(journal) if run.job.data.test else {}
     # It is a KeyboardInterrupt as well, but says already what was kept.
     except TrainingInterrupted:
         raise
@@ -144,17 +151,15 @@ def _train(
         watcher.end()
         journal.close()
     chosen = run.chosen
-    result = Result(
-        directory=directory,
+    return Result(
+        directory=run.directory,
         checkpoint=chosen.path,
-        steps=learner.step,
+        steps=run.learner.step,
         rows=run.state.position.rows,
         seconds=time.perf_counter() - started,
         valid=chosen.manifest["valid"],
         test=test,
     )
-    write_result_file(lock, result.to_dict())
-    return result
 
 
 def write_result_file(lock: RunLock, result: Mapping[str, object]) -> None:

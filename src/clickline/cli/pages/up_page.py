@@ -30,7 +30,7 @@ def show(report: StackReport) -> None:
     say("")
     say(f"predictions  {report.http}  model {report.model}; {report.http}/docs says how to ask")
     say(f"versions     {report.files}")
-    say(f"transfer     {report.transfer}/dict/info")
+    say(f"transfer     {report.transfer}/status")
     say(f"first prediction after {report.first_prediction_seconds:.1f} s")
     say("")
     say("Try, in another terminal:", style="bold")
@@ -43,7 +43,7 @@ def show(report: StackReport) -> None:
 
 
 def suggestions(report: StackReport) -> Iterator[str]:
-    """Commands that work as they stand."""
+    """Commands to try. All but the last, which needs a new log, work as they stand."""
     features = next((sample.features for sample in report.samples if sample.features), {})
     few = dict(list(features.items())[:3])
     body = json.dumps({"instances": [few]}, ensure_ascii=False)
@@ -52,8 +52,12 @@ def suggestions(report: StackReport) -> Iterator[str]:
     yield f"clickline predict {shlex.quote(json.dumps(few, ensure_ascii=False))}{state}"
     yield f"clickline status {_state(report)}".rstrip()
     yield f"clickline bench serve{state}"
-    yield f"clickline train {shlex.quote(report.run)}/job.json --resume --set train.epochs=3"
-    yield f"clickline publish {shlex.quote(report.run)} --to {shlex.quote(report.store)}   # served a moment later"
+    # As in the README: a new day on the weights of the day before is a small delta, a further epoch a large one.
+    run = shlex.quote(report.run)
+    yield (
+        f"clickline train {run}/job.json --set name=today --set data.train=TODAYS_LOG --warm-start {run} "
+        f"--publish {shlex.quote(report.store)}   # served a moment later"
+    )
 
 
 def _trained(report: StackReport) -> str:

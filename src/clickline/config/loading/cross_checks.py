@@ -6,6 +6,7 @@ are run on the values as given, whatever else is wrong with them, and reported t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -23,9 +24,9 @@ class CrossChecked(Section):
     """A section with contradictions to look for."""
 
     @classmethod
+    @abstractmethod
     def contradictions(cls, given: Mapping[str, Any]) -> Iterator[Contradiction]:
         """What does not fit. `given` is unchecked: it may lack anything, and hold values of any type."""
-        raise NotImplementedError
 
     @model_validator(mode="wrap")
     @classmethod

@@ -116,3 +116,8 @@ def _newest(parent: Path) -> Path:
     if not found:
         raise ClicklineError(f"there is no run in {parent.absolute()}; name its directory or its job file")
     return max(found, key=found.__getitem__)
+
+
+def left_by_run(file: str) -> bool:
+    """Whether a job file was written by a run, which writes every key there is, those without effect included."""
+    return Path(file).name == JOB_FILE and (Path(file).parent / CHECKPOINTS).is_dir()

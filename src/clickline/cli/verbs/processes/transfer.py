@@ -29,7 +29,7 @@ def transfer(
     """Deliver versions: build, then all servers download, all load, all switch. Goes on where it was killed.
 
     A donefile on this machine is noticed within 0.2 seconds, others at the interval or at once by `POST /notify`. What
-    is wrong with a new version is logged and told by `GET /dict/info`; the one in service stays. docs/cube.md has all.
+    is wrong with a new version is logged and told by `GET /status`; the one in service stays. docs/cube.md has all.
 
     Example: clickline transfer transfer.yaml --listen 0.0.0.0:8099
     """

@@ -51,6 +51,7 @@ def train(
     from clickline.train.evaluation.metric_lines import figures_line
     from clickline.train.preflight import check_draft
     from clickline.train.run_files.own_code import use_own_code
+    from clickline.train.run_files.run_directory import left_by_run
 
     rank_of_ours = launched() and "RANK" in os.environ
     if rank_of_ours:
@@ -60,7 +61,7 @@ def train(
     checked = check_draft(draft) if not launched() else None  # else the launcher has checked it
     if checked is not None and os.environ.get("RANK", "0") == "0":
         for notice in checked.notices:
-            if notice.override or not _left_by_run(job):  # which names every key there is
+            if notice.override or not left_by_run(job):  # which names every key there is
                 say_note(flags.name_in(notice))
     watcher = LogOnly() if as_json or rank_of_ours else watcher_for(errors())
     result = train_job(
@@ -94,21 +95,16 @@ def _read(file: str, overrides: list[str]) -> Draft:
     """The job. One that a run has left beside its checkpoints stands for that run, wherever one is now."""
     from clickline.config.loading.reader import read_draft
     from clickline.processes.child import launched
+    from clickline.train.run_files.run_directory import left_by_run
 
     draft, path = read_draft(file, overrides=overrides), Path(file).absolute()
     job = draft.loaded.job
-    if launched() or not _left_by_run(file):
+    if launched() or not left_by_run(file):
         return draft
     if path.parent.name != job.name or (Path(job.output) / job.name).resolve() == path.parent.resolve():
         return draft
     # The run was moved, or the working directory is another: the recorded `output` would lead to a new run elsewhere.
     return read_draft(file, overrides=[f"output={json.dumps(str(path.parent.parent))}", *overrides])
-
-
-def _left_by_run(file: str) -> bool:
-    from clickline.train.run_files.run_directory import CHECKPOINTS, JOB_FILE
-
-    return Path(file).name == JOB_FILE and (Path(file).parent / CHECKPOINTS).is_dir()
 
 
 def _communicator_flags() -> Flags:

@@ -33,6 +33,7 @@ def validate(
     from clickline.config.validation.contradictions import missing_for_training
     from clickline.errors import DataError, JobError, ModelError
     from clickline.train.preflight import EVERYTHING, check_draft
+    from clickline.train.run_files.run_directory import left_by_run
 
     look_for = () if without_files else EVERYTHING
     try:
@@ -48,4 +49,5 @@ def validate(
     for lack in missing:
         say_note(f"cannot be trained yet: {lack}")
     for notice in checked.notices:
-        say_note(str(notice))
+        if notice.override or not left_by_run(job):  # which names every key there is
+            say_note(str(notice))
