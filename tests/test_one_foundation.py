@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ SOURCE = Path(clickline.__file__).parent
         ("url_to_fs(", ["compat/", "files/storage.py"]),  # compat: FTP, with options of its own
         ("getaddrinfo(", ["collective/", "net/listening_sockets.py"]),  # collective: for PyTorch's store
         ("not an address to listen on", ["net/addresses.py"]),
+        ("msgspec.convert(", ["files/typed_json.py"]),  # a type's first use must not be two threads'
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -28,3 +30,10 @@ def test_there_is_one_of_it(words: str, homes: list[str]) -> None:
     assert files, f"{words!r} is nowhere; is this test out of date?"
     strangers = [file for file in files if not file.startswith(tuple(homes))]
     assert not strangers, f"use what {', '.join(homes)} has instead of {words!r}"
+
+
+def test_no_type_is_learnt_by_msgspec_while_threads_run() -> None:
+    """`msgspec.json.decode(..., type=T)` crashes if it is two threads' first use of T: files/typed_json has a lock."""
+    call = re.compile(r"msgspec\.(json|msgpack)\.decode\([^\n]*type=")
+    files = [path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if call.search(path.read_text())]
+    assert not files, "use decode_json of clickline.files.typed_json"

@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 from clickline import _native
 from clickline.errors import VersionError
 from clickline.files.digests import is_as_sealed, sealed_json
+from clickline.files.typed_json import convert_json
 
 FORMAT = 1
 HEADER = "shard.json"
@@ -185,7 +186,7 @@ def _parse_header(content: bytes) -> ShardHeader:
     if not is_as_sealed(content, values):
         raise ValueError(f"{HEADER} is damaged: its check {values['check']!r:.40} does not fit the rest")
     try:
-        header = msgspec.convert(values, ShardHeader)
+        header = convert_json(values, ShardHeader)
     except msgspec.ValidationError as error:
         raise ValueError(f"{HEADER}: {error}") from None
     for name in header.tables:  # they become names of files

@@ -18,6 +18,7 @@ from clickline.cube.agent.agent import Agent
 from clickline.cube.agent.deployed_file import InvalidCommandError
 from clickline.cube.agent_messages import COMMAND_PATH, SERVER_PATH, AgentReply, AgentReplyCode, AnyAgentCommand
 from clickline.errors import ClicklineError
+from clickline.files.typed_json import convert_json
 from clickline.net.tokens import BearerToken
 from clickline.net.web_server import json_object, unauthorised
 
@@ -33,7 +34,7 @@ def agent_app(agent: Agent, *, guard: BearerToken, routes: AgentRoutes | None = 
         if not guard.admits(request.headers.get("authorization", "")):
             return unauthorised()
         try:
-            message: AnyAgentCommand = msgspec.convert(await json_object(request, trusted=True), AnyAgentCommand)
+            message: AnyAgentCommand = convert_json(await json_object(request, trusted=True), AnyAgentCommand)
         except ValueError as error:
             return _answer(AgentReply(code=AgentReplyCode.INVALID, message=str(error)), status=400)
         # The thread finishes the command even if the connection ends; transfer asks again and is told busy or done.

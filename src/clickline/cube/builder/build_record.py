@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Protocol
 
-import msgspec
 from msgspec import Meta, Struct
 
 from clickline.cube.shard_files import FORMAT, Count, TableRows, build_name, part_name
 from clickline.files.digests import file_sha256
+from clickline.files.typed_json import decode_json
 
 BUILD = "build.json"
 
@@ -72,7 +72,7 @@ def find_build(out: Path, base: int, version: int) -> Build | None:
     """A complete build, if there is one."""
     path = out / build_name(base, version)
     try:
-        record = msgspec.json.decode((path / BUILD).read_bytes(), type=BuildRecord)
+        record = decode_json((path / BUILD).read_bytes(), BuildRecord)
         parts = [part_name(record.name, shard) for shard in range(record.shards)]
         # Sizes only, since this is called often; `is_sound` reads every byte.
         complete = all((path / part).stat().st_size == record.files[part].bytes for part in parts)

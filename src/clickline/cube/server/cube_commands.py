@@ -12,6 +12,7 @@ import msgspec
 from clickline import _native
 from clickline.cube.agent_messages import CubeServerStatus
 from clickline.errors import PeerError
+from clickline.files.typed_json import convert_json
 
 ALIVE = "alive"
 """The command that does nothing but be answered."""
@@ -52,7 +53,7 @@ class CubeCommands:
 
     def status(self) -> CubeServerStatus:
         try:
-            return msgspec.convert(self.call("status"), CubeServerStatus)
+            return convert_json(self.call("status"), CubeServerStatus)
         except msgspec.ValidationError as error:
             raise PeerError(f"the server's status cannot be understood: {error}") from None
 

@@ -14,6 +14,7 @@ from clickline.cube.agent_messages import (
     CubeServerStatus,
 )
 from clickline.errors import PeerError, VersionError
+from clickline.files.typed_json import decode_json
 
 # A large download takes longer: `run` then reports the agent as busy, and the command is sent again.
 _TIMEOUT = httpx.Timeout(120.0, connect=2.0)
@@ -77,6 +78,6 @@ class AgentClient:
         except RuntimeError as error:  # the client was closed meanwhile
             raise PeerError(f"{where}: {error}") from None
         try:
-            return msgspec.json.decode(answer.content, type=AgentReply)
+            return decode_json(answer.content, AgentReply)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise PeerError(f"{where}: HTTP {answer.status_code}, and its reply cannot be read: {error}") from None

@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 from clickline.cube.builder.version_source import ChainLink
 from clickline.errors import VersionError
 from clickline.files.json_state import read_state, write_state
+from clickline.files.typed_json import convert_json
 
 FILE = "transfer.json"
 _HISTORY = 200
@@ -146,7 +147,7 @@ class Ledger:
 
 def _parse(state: dict[str, Any]) -> _LedgerFile:
     """Raises ValueError for anything that `save` did not write."""
-    file = msgspec.convert(state, _LedgerFile)
+    file = convert_json(state, _LedgerFile)
     # The rule of the rollout has no entry for other phases, so transfer would fail at every step.
     if file.rolling is not None and file.rolling.phase not in ROLLING:
         raise ValueError(f"a rollout in phase {file.rolling.phase.value}")

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from clickline.errors import PeerError
+from clickline.files.typed_json import decode_json
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
@@ -94,8 +95,8 @@ def unpack(message: Any, kind: type[T]) -> tuple[T, Arrays]:
         (length,) = _LENGTH.unpack_from(body)
         if length > min(_JSON_LIMIT, len(body) - _LENGTH.size):
             raise ValueError(f"its head takes {length} bytes of {len(body)}")
-        head = msgspec.json.decode(body[_LENGTH.size : _LENGTH.size + length], type=_Head)
-        content = msgspec.json.decode(head.facts, type=kind)
+        head = decode_json(body[_LENGTH.size : _LENGTH.size + length], _Head)
+        content = decode_json(head.facts, kind)
         return content, _arrays(head.arrays, body, begin=-(-(_LENGTH.size + length) // 8) * 8)
     except (struct.error, ValueError, TypeError, RecursionError) as error:
         raise PeerError(f"a message cannot be read: {error}") from error

@@ -18,6 +18,7 @@ from clickline.config import Job
 from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.files.atomic import replace_file
 from clickline.files.failpoints import reach
+from clickline.files.typed_json import convert_json
 from clickline.ps.protocol.member_messages import JsonObject
 from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
 from clickline.train.checkpoints.resume import refuse_position
@@ -110,7 +111,7 @@ class RunRecord:
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
         """From the file or a checkpoint of any strategy; keys that only others know are left out."""
         known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
-        incarnations = msgspec.convert(known.pop("incarnations", {}), dict[str, IncarnationRecord])
+        incarnations = convert_json(known.pop("incarnations", {}), dict[str, IncarnationRecord])
         return cls(**known, incarnations=incarnations)
 
     def to_dict(self) -> JsonObject:
