@@ -21,7 +21,7 @@ from clickline.publish.onnx_export import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
 from clickline.publish.row_files import LONGEST, WrittenRows, table_file, tables_of, write_rows
 from clickline.publish.sample_rows import draw, paths_of, unread_columns
-from clickline.publish.staging import file_facts, reveal, staging_directory, sync, write_file
+from clickline.publish.version_staging import file_facts, reveal, staging_directory, sync, write_file
 from clickline.train.run_files.run_directory import find_checkpoint
 from clickline.versions import donefile
 from clickline.versions.chain import Chain, LayeredRows, NeedsBaseError, check_fits, open_dictionary, opened
