@@ -45,6 +45,10 @@ class Schema:
         """The schema of a job: the format's defaults filled in, contradictions refused with a JobError."""
         features = with_defaults(data, features)
         check_features(data, features)
+        return cls._from_sections(data, features)
+
+    @classmethod
+    def _from_sections(cls, data: Data, features: Features) -> Schema:
         return cls(
             format=data.format,
             labels=tuple(features.labels),
@@ -166,17 +170,7 @@ class Schema:
             data = Data(format=saved["format"], delimiter=saved["delimiter"])
         except (KeyError, TypeError, ValidationError) as error:
             raise CheckpointError(f"the saved schema is damaged: {error}") from error
-        return cls(
-            format=data.format,
-            labels=tuple(features.labels),
-            slots=tuple(features.slots),
-            dense=tuple(features.dense),
-            weight=features.weight,
-            time=features.time,
-            group=features.group,
-            keys=features.keys,
-            delimiter=data.delimiter,
-        )
+        return cls._from_sections(data, features)
 
 
 def with_defaults(data: Data, features: Features) -> Features:
