@@ -3,7 +3,7 @@
     python benchmarks/startup.py [--times 9]
 
 Prints the median of each, the least, and what is wanted on a quiet machine. What a command imports is shown by
-`python -X importtime -m clickline …`; a test holds that none of the first three loads PyTorch.
+`python -X importtime -m clickline …`; a test holds that none of them loads PyTorch.
 """
 
 from __future__ import annotations
