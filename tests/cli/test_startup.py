@@ -85,6 +85,9 @@ def test_validate_loads_nothing_heavy(place: Path, job: str) -> None:
     assert loaded_by(place, "validate", "job.yaml", heavy=f"{HEAVY},numpy") == ([], "0")
 
 
-def test_a_model_that_must_be_built_is_built_without_pytorchs_compiler(place: Path) -> None:
-    (place / "job.yaml").write_text("data: {format: criteo}\nmodel: {name: wide_deep, params: {wide_slots: [C1]}}\n")
+@pytest.mark.parametrize(
+    "model", ["{name: wide_deep, params: {wide_slots: [C1]}}", "{name: fibinet}", "{name: finalmlp}"]
+)
+def test_a_model_that_must_be_built_is_built_without_pytorchs_compiler(place: Path, model: str) -> None:
+    (place / "job.yaml").write_text(f"data: {{format: criteo}}\nmodel: {model}\n")
     assert loaded_by(place, "validate", "job.yaml", heavy="torch,torch._dynamo,onnx,grpc") == (["torch"], "0")

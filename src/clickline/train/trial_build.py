@@ -12,8 +12,9 @@ from clickline.config.model import ModelSettings
 from clickline.data.embeddings import Fields
 from clickline.models.registry import build_model
 
-_FILLS = (torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_)
-"""What initialisers of parameters call."""
+_FILLS = (torch.nn.init.normal_, torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_)
+_SCALES = (torch.Tensor.mul, torch.Tensor.abs)
+"""What initialisers of parameters call, and what is done to the numbers that they have drawn: both keep the shape."""
 
 
 def tables_of_built_model(spec: ModelSettings, fields: Fields) -> frozenset[str]:
@@ -40,4 +41,6 @@ class _WithoutInitialisation(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return args[0] if func in _FILLS else func(*args, **(kwargs or {}))
+        if func in _FILLS + _SCALES:
+            return args[0] if args else (kwargs or {})["tensor"]  # functions of torch.nn.init are called by name
+        return func(*args, **(kwargs or {}))
