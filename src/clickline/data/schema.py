@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from clickline._native import Parser
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
+from clickline.data.embeddings import Fields
 from clickline.data.missing_columns import missing_column
 from clickline.data.native_features import NativeDense, NativeSlot
 from clickline.data.schema_checks import check_features
 from clickline.errors import CheckpointError, DataError
+
+if TYPE_CHECKING:
+    from clickline._native import Parser
 
 INTEGERS = tuple(f"I{i}" for i in range(1, 14))
 CATEGORIES = tuple(f"C{i}" for i in range(1, 27))
@@ -75,6 +78,17 @@ class Schema:
         return sum(dense.size for dense in self.dense)
 
     @property
+    def fields(self) -> Fields:
+        """What its rows offer to a model."""
+        return Fields(
+            slots=self.slot_names,
+            pooling=tuple(slot.pooling for slot in self.slots),
+            dense=self.dense_width,
+            labels=self.labels,
+            keys_of=tuple(slot.keys_of or "" for slot in self.slots),
+        )
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the log that are used, each once."""
         names = [*self.labels, *(slot.column or slot.name for slot in self.slots)]
@@ -97,6 +111,8 @@ class Schema:
         if self.needs_fit:
             unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
             raise ValueError(f"these dense features have no center and spread yet: {unfitted}; call fitted() first")
+        from clickline._native import Parser
+
         known = list(columns)
         try:
             return Parser(
