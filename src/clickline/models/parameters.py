@@ -1,8 +1,7 @@
 """A model's parameters: what its class takes, what the job gives it, and everything that is wrong with that.
 
 Values are checked against the annotations of the class's `__init__`, so a model's signature is also its documentation
-and its validation. `Model` stands here for its type only: zoo_signatures.py has classes that take the same and need no
-PyTorch.
+and its validation.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, cast
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from clickline.config.loading.suggestions import did_you_mean
 from clickline.config.model import ModelSettings
 from clickline.errors import JobProblem
-from clickline.models.model_signature import ModelSignature
-
-if TYPE_CHECKING:
-    from clickline.models.base import Model
 
 SHARED = ("embedding_dim", "hidden", "dropout")
 """Keys of the job's `model` section that are handed to every model that takes them, unless they are null."""
 
 
-ModelClass: TypeAlias = "type[Model] | type[ModelSignature]"
+class ModelClass(Protocol):
+    """A subclass of Model, or a signature of zoo_signatures.py, which needs no PyTorch."""
+
+    @property
+    def several_labels(self) -> bool: ...
 
 
 def class_problems(
@@ -47,7 +46,7 @@ class Parameters:
     """The keyword arguments of a model's class, beside `fields`."""
 
     def __init__(self, cls: ModelClass) -> None:
-        given = list(inspect.signature(cls).parameters.values())[1:]  # the first is `fields`
+        given = list(inspect.signature(cast(Any, cls)).parameters.values())[1:]  # the first is `fields`
         self._takes_any = any(p.kind is p.VAR_KEYWORD for p in given)
         self._known = {p.name: p for p in given if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
         self._own = [name for name in self._known if name not in SHARED]
@@ -101,6 +100,6 @@ class Parameters:
 def _hints(cls: ModelClass) -> Mapping[str, Any]:
     try:
         # Extras are the limits in Annotated, which `Size` and `Share` consist of.
-        return typing.get_type_hints(cls.__init__, include_extras=True)
+        return typing.get_type_hints(cast(Any, cls).__init__, include_extras=True)
     except NameError:  # a user's class may annotate with names that exist for the type checker only
         return {}
