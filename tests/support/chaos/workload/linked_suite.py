@@ -75,7 +75,7 @@ class LinkedSuite(Suite):
 
     def _through(self, role: str, rank: int) -> str:
         """A URL that leads to a component through a link, wherever it listens at the moment."""
-        address = self._links.add(f"{role}.{rank}", f"ready:{self._ready(role, rank)}")
+        address = self._links.add(f"{role}.{rank}", f"ready:{self.process_files.ready(role, rank)}")
         return address.replace("tcp:", "http://")
 
     # --- asked by faults, from any thread ---
@@ -87,12 +87,12 @@ class LinkedSuite(Suite):
 
     def url(self, name: str) -> str:
         role, _, rank = name.rpartition(".")
-        return self._address(role, int(rank))
+        return self.process_files.address(role, int(rank))
 
     def log_text(self, name: str) -> str:
         role, _, rank = name.rpartition(".")
         with suppress(OSError):
-            return self._log(role, int(rank)).read_text(encoding="utf-8", errors="replace")
+            return self.process_files.log(role, int(rank)).read_text(encoding="utf-8", errors="replace")
         return ""
 
     def workers(self) -> list[int]:
