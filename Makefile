@@ -94,6 +94,7 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
 	$(BIN)/python -m clickline.ps.protocol.protocol_page docs/reference
+	$(BIN)/python -m clickline.models.signature_source
 
 # The site in build/site, from docs/; a link that leads nowhere is an error. Nothing is loaded from elsewhere.
 docs: $(VENV)/built pictures

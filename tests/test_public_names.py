@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ from clickline import errors
 from clickline.config.job import Job
 from clickline.config.loading.reader import read_job
 
+ROOT = Path(__file__).parents[1]
 NAMES = [
     "AsyncClient",
     "CheckpointError",
@@ -56,3 +60,24 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_importing_clickline_loads_nothing_heavy() -> None:
     check = "import sys, clickline; sys.exit(bool({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
+    stub = ast.parse(Path(clickline.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imported = {
+        alias.asname: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    declared = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    assert imported == clickline._EXPORTS
+    assert sorted([*imported, *declared]) == NAMES
+
+
+def test_the_stub_is_in_the_wheel(tmp_path: Path) -> None:
+    # Without the native core, which takes minutes to compile: what is asked here is which files are packed.
+    settings = {"wheel.cmake": "false"}
+    build = f"import sys; from scikit_build_core.build import build_wheel; build_wheel(sys.argv[1], {settings})"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+    assert {"clickline/__init__.pyi", "clickline/_native.pyi", "clickline/py.typed"} <= set(names)

@@ -1,37 +1,13 @@
 """Clickline: from click logs to live click-through-rate predictions.
 
-What is public is named here, and only here. Names are looked up when they are first used, so that `import clickline`
-and the command line's --help stay fast: PyTorch is loaded by what needs it.
+What is public is named here, and only here; __init__.pyi has the types. Names are looked up when they are first used,
+so that `import clickline` and the command line's --help stay fast: PyTorch is loaded by what needs it.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from clickline.client.async_client import AsyncClient as AsyncClient
-    from clickline.client.client import Client as Client
-    from clickline.client.payloads import Prediction as Prediction
-    from clickline.config import Job as Job
-    from clickline.config.loading.reader import LoadedJob as LoadedJob
-    from clickline.config.loading.reader import read_job as read_job
-    from clickline.data.sources.custom_reader import Reader as Reader
-    from clickline.data.sources.custom_reader import RowError as RowError
-    from clickline.errors import CheckpointError as CheckpointError
-    from clickline.errors import ClicklineError as ClicklineError
-    from clickline.errors import DataError as DataError
-    from clickline.errors import JobError as JobError
-    from clickline.errors import ModelError as ModelError
-    from clickline.errors import PeerError as PeerError
-    from clickline.errors import VersionError as VersionError
-    from clickline.launch.stack.local_stack import LocalStack as LocalStack
-    from clickline.launch.stack.local_stack import up as up
-    from clickline.launch.training_run import train_job as train_job
-    from clickline.models.base import Model as Model
-    from clickline.net.request_errors import RequestError as RequestError
-
-    __version__: str
+from typing import Any
 
 _EXPORTS = {
     "Job": "clickline.config",

@@ -71,6 +71,23 @@ def test_a_verb_that_reads_jobs_does_not_load_pytorch(place: Path, arguments: li
     assert loaded_by(place, *arguments, heavy="torch,onnx,onnxruntime,grpc") == ([], "0")
 
 
-def test_validate_builds_the_model_without_pytorchs_compiler(place: Path) -> None:
-    (place / "job.yaml").write_text("name: demo\nmodel: {name: deepfm}\ndata: {format: criteo}\n")
-    assert loaded_by(place, "validate", "job.yaml", heavy="torch._dynamo,onnx,onnxruntime,grpc") == ([], "0")
+@pytest.mark.parametrize(
+    "job",
+    [
+        "model: {name: deepfm}\ndata: {format: criteo}\n",
+        "model: {name: wide_deep, hidden: [64]}\ndata: {format: csv, train: log.csv}\nfeatures: {slots: [C1]}\n",
+        "model: {name: mmoe}\ndata: {format: slots}\nfeatures: {slots: [1, 2], labels: [click, buy]}\n",
+    ],
+)
+def test_validate_loads_nothing_heavy(place: Path, job: str) -> None:
+    (place / "log.csv").write_text("label,C1\n1,a\n")
+    (place / "job.yaml").write_text(f"name: demo\n{job}")
+    assert loaded_by(place, "validate", "job.yaml", heavy=f"{HEAVY},numpy") == ([], "0")
+
+
+@pytest.mark.parametrize(
+    "model", ["{name: wide_deep, params: {wide_slots: [C1]}}", "{name: fibinet}", "{name: finalmlp}"]
+)
+def test_a_model_that_must_be_built_is_built_without_pytorchs_compiler(place: Path, model: str) -> None:
+    (place / "job.yaml").write_text(f"data: {{format: criteo}}\nmodel: {model}\n")
+    assert loaded_by(place, "validate", "job.yaml", heavy="torch,torch._dynamo,onnx,grpc") == (["torch"], "0")

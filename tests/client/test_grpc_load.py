@@ -11,7 +11,7 @@ from clickline.client.http_requests import address_of
 from clickline.client.load.http_load import LoadPlan
 from clickline.client.load.load_test import measure
 from clickline.net.request_errors import refuse
-from clickline.serve.protocols.grpc_service import start_grpc
+from clickline.serve.protocols.grpc_server import start_grpc
 from clickline.serve.serve_settings import ServeLimits
 from support.doubles.grpc_double import AskedDouble
 

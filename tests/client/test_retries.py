@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from clickline import Client, PeerError, RequestError
-from clickline.client import http_requests
-from clickline.client.http_requests import LostConnection, RetryBudget
+from clickline.client import retry_budget
+from clickline.client.http_requests import LostConnection
+from clickline.client.retry_budget import RetryBudget
 from support.doubles.predictor_double import PredictorDouble, hang_up, refuse, wait
 from support.serving.both_clients import Call
 
@@ -110,7 +111,7 @@ def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
         patience = RetryBudget(timeout=1000, retries=10)
         all_pauses.append([patience.pause_after(refusal) for _ in range(10)])
     for number, pauses in enumerate(zip(*all_pauses, strict=True)):
-        longest = min(http_requests._LONGEST_PAUSE, http_requests._FIRST_PAUSE * 2**number)
+        longest = min(retry_budget._LONGEST_PAUSE, retry_budget._FIRST_PAUSE * 2**number)
         assert all(longest / 2 <= pause <= longest for pause in pauses)
         assert len(set(pauses)) > 1
 

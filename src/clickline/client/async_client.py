@@ -9,10 +9,8 @@ from typing import Self
 from clickline.client.client import MOST_KEPT, PIECE, BaseClient
 from clickline.client.http_requests import (
     LostConnection,
-    NoAnswer,
     Reply,
     ReplyParser,
-    RetryBudget,
     check,
     default_model,
     model_names,
@@ -20,6 +18,7 @@ from clickline.client.http_requests import (
     read_json,
 )
 from clickline.client.payloads import Prediction, Row, read_infer, read_json_rows
+from clickline.client.retry_budget import NoAnswer, RetryBudget
 from clickline.net.predictor_documents import ModelMetadata, PredictionServerStatus
 from clickline.net.request_errors import RequestError
 

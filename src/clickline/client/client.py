@@ -18,11 +18,9 @@ from typing import Any, Self
 
 from clickline.client.http_requests import (
     LostConnection,
-    NoAnswer,
     Reply,
     ReplyParser,
     RequestBuilder,
-    RetryBudget,
     address_of,
     check,
     default_model,
@@ -34,6 +32,7 @@ from clickline.client.http_requests import (
     token_of,
 )
 from clickline.client.payloads import Prediction, Row, infer_body, json_rows_body, read_infer, read_json_rows, rows_of
+from clickline.client.retry_budget import NoAnswer, RetryBudget
 from clickline.errors import PeerError
 from clickline.net.predictor_documents import ModelMetadata, PredictionServerStatus
 from clickline.net.request_errors import RequestError

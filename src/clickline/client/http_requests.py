@@ -1,15 +1,12 @@
-"""HTTP of all clients of a predictor: addresses, the bytes of requests, parsing of replies, and when to retry.
+"""HTTP of all clients of a predictor: addresses, the bytes of requests, parsing of replies.
 
 Nothing here reads or writes a socket, so the sync client, the async client and the load generator cannot differ in what
-they send or how they read a reply. Beware: a request may be sent twice, which is right for predictions only: they
-change nothing.
+they send or how they read a reply.
 """
 
 from __future__ import annotations
 
 import os
-import random
-import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -24,17 +21,11 @@ from clickline.net.request_errors import RequestError
 
 MOST_BYTES = 256 * 1024 * 1024
 """Largest reply; a predictor sends no larger ones."""
-_RETRIED = (429, 503)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _PORTS = {"http": 80, "https": 443}
 
 
 class LostConnection(PeerError):
     """Raised when the server cannot be reached, or the connection is lost before the reply; a retry may succeed."""
-
-
-class NoAnswer(PeerError):
-    """Raised when the time for a call is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,37 +237,3 @@ def _retry_after(reply: Reply) -> float | None:
     except (KeyError, ValueError):  # not there, or a date, which predictors do not send
         return None
     return seconds if 0 <= seconds < 86_400 else None
-
-
-class RetryBudget:
-    """The time that one call may take with all its retries, and whether to retry after an error."""
-
-    def __init__(self, *, timeout: float, retries: int) -> None:
-        self._timeout, self._retries, self._tries = timeout, retries, 0
-        self._end = time.monotonic() + timeout
-
-    def left(self) -> float:
-        """Seconds that are left. Raises NoAnswer if there are none."""
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise self.exhausted()
-        return left
-
-    def exhausted(self) -> NoAnswer:
-        return NoAnswer(f"no answer within {self._timeout:g} s; raise timeout=…")
-
-    def pause_after(self, error: RequestError | LostConnection) -> float:
-        """Seconds to wait before the next try. Raises the error itself where a retry would be of no use."""
-        self._tries += 1
-        refused = isinstance(error, RequestError)
-        if self._tries > self._retries or (isinstance(error, RequestError) and error.status not in _RETRIED):
-            raise error
-        # The server knows best when to come back; a lost connection is retried at once, the first time.
-        pause = error.retry_after if isinstance(error, RequestError) else None
-        if pause is None:
-            longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._tries - 1))
-            # Jitter: clients that were refused at the same time must not retry at the same time.
-            pause = longest * random.uniform(0.5, 1.0) if refused or self._tries > 1 else 0.0
-        if time.monotonic() + pause >= self._end:  # no time would be left for the retry
-            raise error
-        return pause

@@ -10,15 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from clickline.config.data import Data
 from clickline.data.schema import Schema
-from clickline.data.sources.column_blocks import load_reader
 from clickline.data.sources.files import File, find
 from clickline.data.sources.text_blocks import header
-from clickline.errors import ClicklineError, DataError, JobProblem
+from clickline.errors import ClicklineError, JobProblem
 
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -27,6 +23,8 @@ def reader_problems(data: Data) -> Iterator[JobProblem]:
     """A reader of the user's own that cannot be loaded, or cannot be constructed with `data.reader`."""
     if ":" not in data.format:
         return
+    from clickline.data.sources.column_blocks import load_reader
+
     try:
         load_reader(data)
     except ClicklineError as error:
@@ -81,15 +79,9 @@ def _columns_of(file: File, data: Data) -> tuple[str, ...] | None:
         return header(file, data) or None
     if data.format != "parquet":
         return None
-    with file.open() as raw:
-        # An empty file is a file without rows, which is allowed; pyarrow would refuse it as Parquet.
-        if not raw.read(1):
-            return None
-        raw.seek(0)
-        try:
-            return tuple(pq.ParquetFile(raw).schema_arrow.names)
-        except pa.ArrowException as error:
-            raise DataError(f"cannot be read as Parquet: {error}") from error
+    from clickline.data.sources.column_blocks import parquet_columns
+
+    return parquet_columns(file)
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:

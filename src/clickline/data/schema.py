@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from clickline._native import Parser
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
+from clickline.data.embeddings import Fields
 from clickline.data.missing_columns import missing_column
 from clickline.data.native_features import NativeDense, NativeSlot
 from clickline.data.schema_checks import check_features
 from clickline.errors import CheckpointError, DataError
+
+if TYPE_CHECKING:
+    from clickline._native import Parser
 
 INTEGERS = tuple(f"I{i}" for i in range(1, 14))
 CATEGORIES = tuple(f"C{i}" for i in range(1, 27))
@@ -45,6 +48,10 @@ class Schema:
         """The schema of a job: the format's defaults filled in, contradictions refused with a JobError."""
         features = with_defaults(data, features)
         check_features(data, features)
+        return cls._from_sections(data, features)
+
+    @classmethod
+    def _from_sections(cls, data: Data, features: Features) -> Schema:
         return cls(
             format=data.format,
             labels=tuple(features.labels),
@@ -71,6 +78,17 @@ class Schema:
         return sum(dense.size for dense in self.dense)
 
     @property
+    def fields(self) -> Fields:
+        """What its rows offer to a model."""
+        return Fields(
+            slots=self.slot_names,
+            pooling=tuple(slot.pooling for slot in self.slots),
+            dense=self.dense_width,
+            labels=self.labels,
+            keys_of=tuple(slot.keys_of or "" for slot in self.slots),
+        )
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the log that are used, each once."""
         names = [*self.labels, *(slot.column or slot.name for slot in self.slots)]
@@ -93,6 +111,8 @@ class Schema:
         if self.needs_fit:
             unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
             raise ValueError(f"these dense features have no center and spread yet: {unfitted}; call fitted() first")
+        from clickline._native import Parser
+
         known = list(columns)
         try:
             return Parser(
@@ -166,17 +186,7 @@ class Schema:
             data = Data(format=saved["format"], delimiter=saved["delimiter"])
         except (KeyError, TypeError, ValidationError) as error:
             raise CheckpointError(f"the saved schema is damaged: {error}") from error
-        return cls(
-            format=data.format,
-            labels=tuple(features.labels),
-            slots=tuple(features.slots),
-            dense=tuple(features.dense),
-            weight=features.weight,
-            time=features.time,
-            group=features.group,
-            keys=features.keys,
-            delimiter=data.delimiter,
-        )
+        return cls._from_sections(data, features)
 
 
 def with_defaults(data: Data, features: Features) -> Features:

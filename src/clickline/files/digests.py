@@ -1,4 +1,4 @@
-"""SHA-256 of files, and a checksum inside small JSON objects that no manifest covers.
+"""SHA-256 of files, MD5 where Cube wrote one, and a checksum inside small JSON objects that no manifest covers.
 
 Files are hashed in one way in the whole project (docs/decisions/0012-one-sha256-for-files.md).
 
@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+_BLOCK = 1 << 20
 _CHECK = b', "check": "%s"}'
 
 
@@ -20,6 +21,17 @@ def file_sha256(path: os.PathLike[str] | str) -> str:
     """The SHA-256 of a file as 64 hexadecimal digits. Other threads run meanwhile. Raises OSError."""
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (a str or a PathLike, and read once from end to end)
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_hashes(path: os.PathLike[str] | str, *algorithms: str) -> tuple[int, list[str]]:
+    """Bytes of a file, and its hashes by several algorithms, as hexadecimal digits; it is read once. Raises OSError."""
+    hashes, size = [hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms], 0
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (as above)
+        while block := file.read(_BLOCK):
+            for each in hashes:
+                each.update(block)
+            size += len(block)
+    return size, [each.hexdigest() for each in hashes]
 
 
 def stream_sha256(pieces: Iterable[bytes], *, limit: int) -> tuple[int, str]:

@@ -6,7 +6,6 @@ Servers listen on sockets in a private directory, agents and transfer on any fre
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import time
@@ -21,6 +20,7 @@ import yaml
 from clickline.errors import PeerError
 from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local_processes import private_sockets
+from clickline.launch.process_files import ProcessFiles
 from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
 from clickline.processes.process_events import ProcessEvent
@@ -66,6 +66,7 @@ class LocalCube(ProcessGroup):
         and started again; 0 is never.
         """
         self.directory, self.name = directory.absolute(), name
+        self._files = ProcessFiles(self.directory)
         self.shards, self.replicas = shards, replicas
         self.token = token or secrets.token_hex(16)
         self._store = str(store) if "://" in str(store) else str(Path(store).absolute())
@@ -147,9 +148,9 @@ class LocalCube(ProcessGroup):
         count = self.shards * self.replicas
         # Ready files of an earlier start would be taken for those of this one.
         for rank in range(count):
-            self._ready("cube", rank).unlink(missing_ok=True)
-            self._ready("agent", rank).unlink(missing_ok=True)
-        self._ready("transfer", 0).unlink(missing_ok=True)
+            self._files.ready("cube", rank).unlink(missing_ok=True)
+            self._files.ready("agent", rank).unlink(missing_ok=True)
+        self._files.ready("transfer", 0).unlink(missing_ok=True)
         # Rank = shard * replicas + replica.
         addresses = [f"unix:{sockets}/cube.{rank}.sock" for rank in range(count)]
         self.servers = [addresses[shard * self.replicas : (shard + 1) * self.replicas] for shard in range(self.shards)]
@@ -158,12 +159,12 @@ class LocalCube(ProcessGroup):
             self._supervisor.add(self._cube_spec(rank, addresses[rank]))
             self._supervisor.add(self._agent_spec(rank, addresses[rank]))
         # All are started before any is waited for, so that they load their code side by side.
-        self.until(lambda: all(self._ready(r, n).exists() for r in ("cube", "agent") for n in range(count)))
+        self.until(lambda: all(self._files.ready(r, n).exists() for r in ("cube", "agent") for n in range(count)))
         # Transfer is told the agents' addresses, which are only known now.
         config = self.directory / "transfer.yaml"
         config.write_text(yaml.safe_dump(self._transfer_keys(addresses)), encoding="utf-8")
         self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))
-        self.until(self._ready("transfer", 0).exists)
+        self.until(self._files.ready("transfer", 0).exists)
 
     def _transfer_keys(self, addresses: list[str]) -> dict[str, object]:
         replicas = [
@@ -192,14 +193,14 @@ class LocalCube(ProcessGroup):
         return self._spec("agent", rank, [str(self._deploy(rank)), "--cube", address, "--listen", "127.0.0.1:0"])
 
     def _spec(self, role: str, rank: int, arguments: list[str]) -> Spec:
-        ready = ["--ready-file", str(self._ready(role, rank))]
+        ready = ["--ready-file", str(self._files.ready(role, rank))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.{rank}", {})}
         return Spec(
             role=role,
             rank=rank,
             argv=[sys.executable, "-m", "clickline", role, *arguments, *ready],
             env={"CLICKLINE_TOKEN": self.token, **own},
-            log=self.directory / "logs" / f"{role}.{rank}.log",
+            log=self._files.log(role, rank),
             policy=self._policy,
             stall_after=self._stall_after,
             replicas=f"cube shard {rank // self.replicas}" if role == "cube" else "",
@@ -208,12 +209,9 @@ class LocalCube(ProcessGroup):
     def _deploy(self, rank: int) -> Path:
         return self.directory / f"cube.{rank}"
 
-    def _ready(self, role: str, rank: int) -> Path:
-        return self.directory / "ready" / f"{role}.{rank}.json"
-
     def _http(self, role: str, rank: int) -> str:
         """The address in a process's ready file."""
-        try:
-            return str(json.loads(self._ready(role, rank).read_text(encoding="utf-8"))["http"])
-        except OSError:
-            raise PeerError(f"{role}.{rank} does not listen yet") from None
+        address = self._files.address(role, rank)
+        if not address:
+            raise PeerError(f"{role}.{rank} does not listen yet")
+        return address

@@ -10,7 +10,6 @@ one thread that lives as long as it.
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 import sys
@@ -21,7 +20,8 @@ from pathlib import Path
 
 from clickline.errors import PeerError
 from clickline.launch.local_cube import LocalCube
-from clickline.launch.suite_record import ComponentRecord, SuiteRecord
+from clickline.launch.process_files import ProcessFiles
+from clickline.launch.suite_record import SuiteRecord, component_records
 from clickline.launch.suite_state import supervisor_record, write_suite, write_token
 from clickline.net.listening_sockets import VARIABLE as LISTENER
 from clickline.net.listening_sockets import bind
@@ -29,9 +29,8 @@ from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
 from clickline.processes.process_events import ProcessEvent
 from clickline.processes.process_group import ProcessGroup
-from clickline.processes.process_identity import birth
 from clickline.processes.restart_policy import SERVING
-from clickline.processes.supervisor import ProcessState, Supervisor
+from clickline.processes.supervisor import Supervisor
 from clickline.serve.serve_settings import read_suite_config
 
 DIRECTORY = "suite/cube"
@@ -89,6 +88,7 @@ class Suite(ProcessGroup):
         self.state, self.model = state.absolute(), model
         self.store = self.state / "versions"
         self.directory = self.state / DIRECTORY
+        self.process_files = ProcessFiles(self.directory)
         self.token = secrets.token_hex(16)
         self._port, self._workers, self._env = port, workers, dict(env or {})
         self._stall_after, self._serve = stall_after, serve
@@ -110,12 +110,12 @@ class Suite(ProcessGroup):
     @property
     def http(self) -> str:
         """The predictor's address; empty until it has a version to serve."""
-        return self._address("predictor")
+        return self.process_files.address("predictor")
 
     @property
     def files(self) -> str:
         """The file server's address."""
-        return self._address("fileserver")
+        return self.process_files.address("fileserver")
 
     def poll(self) -> None:
         """Look after all processes once. Raises PeerError when things cannot go on."""
@@ -167,37 +167,17 @@ class Suite(ProcessGroup):
             "store": str(self.store),
             "token_file": str(self._token_file),
             "files": self.files or None,
-            "transfer": self._address("transfer") or None,
+            "transfer": self.process_files.address("transfer") or None,
             "cube": {"name": self.model, "servers": cube.servers if cube else []},
             "sockets": str(cube.sockets) if cube and cube.servers else None,
-            "components": [self._component(process) for process in self.supervisor.states()],
+            "components": component_records(self.supervisor, self.process_files, replicas=self._replicas),
         }
-
-    def _component(self, process: ProcessState) -> ComponentRecord:
-        role, rank = process["role"], process["rank"]
-        component: ComponentRecord = {
-            "name": process["name"],
-            "role": role,
-            "rank": rank,
-            "state": process["state"],
-            "pid": process["pid"],
-            "birth": birth(process["pid"]),
-            "restarts": process["restarts"],
-            "deaths": process["deaths"],
-            "since": round(process["since"], 3),
-            "reason": process["reason"],
-            "address": self._address(role, rank),
-            "log": str(self._log(role, rank)),
-        }
-        if role == "cube" and self._cube is not None:
-            component["shard"], component["replica"] = divmod(rank, self._replicas)
-        return component
 
     def _start(self) -> None:
         self._token_file = write_token(self.state, self.token)
         # Ready files of an earlier suite name ports that are not ours: the predictor would seem to serve at once.
         for role in ("fileserver", "predictor"):
-            self._ready(role).unlink(missing_ok=True)
+            self.process_files.ready(role).unlink(missing_ok=True)
         self.store.mkdir(parents=True, exist_ok=True)
         # Before anything is started: what runs is stopped if a later step fails.
         self._stack.callback(self.supervisor.stop)
@@ -256,27 +236,16 @@ class Suite(ProcessGroup):
     def _spec(
         self, role: str, verb: str, arguments: list[str], *, token: str, fds: tuple[int, ...] = (), **env: str
     ) -> Spec:
+        ready = ["--ready-file", str(self.process_files.ready(role))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.0", {})}
         return Spec(
             role=role,
             rank=0,
-            argv=[sys.executable, "-m", "clickline", verb, *arguments, "--ready-file", str(self._ready(role))],
+            argv=[sys.executable, "-m", "clickline", verb, *arguments, *ready],
             # Both are set, so that a token in the user's environment has no effect on the suite.
             env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
-            log=self._log(role, 0),
+            log=self.process_files.log(role),
             pass_fds=fds,
             policy=SERVING,
             stall_after=self._stall_after,
         )
-
-    def _address(self, role: str, rank: int = 0) -> str:
-        try:
-            return str(json.loads(self._ready(role, rank).read_text(encoding="utf-8"))["http"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
-
-    def _log(self, role: str, rank: int) -> Path:
-        return self.directory / "logs" / f"{role}.{rank}.log"
-
-    def _ready(self, role: str, rank: int = 0) -> Path:
-        return self.directory / "ready" / f"{role}.{rank}.json"

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from clickline.launch.process_files import ProcessFiles
+from clickline.processes.process import ProcessState
+from clickline.processes.process_identity import birth
+from clickline.processes.supervisor import Supervisor
+
 
 class ComponentRecord(TypedDict, total=False):
     """One process of a suite."""
@@ -26,6 +31,32 @@ class ComponentRecord(TypedDict, total=False):
     shard: int
     """Of a cube server, as `replica`."""
     replica: int
+
+
+def component_records(supervisor: Supervisor, files: ProcessFiles, *, replicas: int) -> list[ComponentRecord]:
+    """What suite.json says of the processes. `replicas`: of each shard of the cube."""
+    return [_component_record(process, files, replicas) for process in supervisor.states()]
+
+
+def _component_record(process: ProcessState, files: ProcessFiles, replicas: int) -> ComponentRecord:
+    role, rank = process["role"], process["rank"]
+    component: ComponentRecord = {
+        "name": process["name"],
+        "role": role,
+        "rank": rank,
+        "state": process["state"],
+        "pid": process["pid"],
+        "birth": birth(process["pid"]),
+        "restarts": process["restarts"],
+        "deaths": process["deaths"],
+        "since": round(process["since"], 3),
+        "reason": process["reason"],
+        "address": files.address(role, rank),
+        "log": str(files.log(role, rank)),
+    }
+    if role == "cube":
+        component["shard"], component["replica"] = divmod(rank, replicas)
+    return component
 
 
 class CubeRecord(TypedDict):

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from clickline.models.layers import Activation, TensorModule, Widths, activate, linear
-
-BilinearKind = Literal["all", "each", "interaction"]
+from clickline.models.layers import TensorModule, activate, linear
+from clickline.models.parameter_types import Activation, BilinearKind, Widths
 
 
 def pairwise(v: Tensor) -> Tensor:

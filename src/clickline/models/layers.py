@@ -5,18 +5,13 @@ Ways to let features interact (FM, cross, CIN, attention, …) are in `interacti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-# What hyper-parameters may be. `build_model` checks values from the job against the annotations of a model's __init__.
-Size = Annotated[int, Field(ge=1, le=65_536)]
-Widths = Sequence[Size]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Activation = Literal["relu", "prelu", "dice"]
+from clickline.models.parameter_types import Activation, Widths
 
 
 class TensorModule(nn.Module):

@@ -8,25 +8,45 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from clickline.config.loading.suggestions import did_you_mean
 from clickline.config.model import ModelSettings
 from clickline.errors import JobProblem
-from clickline.models.base import Model
 
 SHARED = ("embedding_dim", "hidden", "dropout")
 """Keys of the job's `model` section that are handed to every model that takes them, unless they are null."""
 
 
+class ModelClass(Protocol):
+    """A subclass of Model, or a signature of zoo_signatures.py, which needs no PyTorch."""
+
+    @property
+    def several_labels(self) -> bool: ...
+
+
+def class_problems(
+    cls: ModelClass, spec: ModelSettings, *, labels: Sequence[str], zoo: Mapping[str, ModelClass]
+) -> Iterator[JobProblem]:
+    """What is wrong with a request for this class; `zoo` has the models to use instead."""
+    if len(labels) > 1 and not cls.several_labels:
+        able = ", ".join(name for name, other in zoo.items() if other.several_labels)
+        yield JobProblem(
+            "features.labels",
+            f"model {spec.name} predicts one label, but features.labels has {len(labels)} ({', '.join(labels)}); name "
+            f"one, or use a model for several: {able}, or your own with several_labels = True",
+        )
+    yield from Parameters(cls).problems(spec)
+
+
 class Parameters:
     """The keyword arguments of a model's class, beside `fields`."""
 
-    def __init__(self, cls: type[Model]) -> None:
-        given = list(inspect.signature(cls).parameters.values())[1:]  # the first is `fields`
+    def __init__(self, cls: ModelClass) -> None:
+        given = list(inspect.signature(cast(Any, cls)).parameters.values())[1:]  # the first is `fields`
         self._takes_any = any(p.kind is p.VAR_KEYWORD for p in given)
         self._known = {p.name: p for p in given if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
         self._own = [name for name in self._known if name not in SHARED]
@@ -77,9 +97,9 @@ class Parameters:
         return adapter.validate_python(value)
 
 
-def _hints(cls: type[Model]) -> Mapping[str, Any]:
+def _hints(cls: ModelClass) -> Mapping[str, Any]:
     try:
         # Extras are the limits in Annotated, which `Size` and `Share` consist of.
-        return typing.get_type_hints(cls.__init__, include_extras=True)
+        return typing.get_type_hints(cast(Any, cls).__init__, include_extras=True)
     except NameError:  # a user's class may annotate with names that exist for the type checker only
         return {}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from clickline.config.loading.suggestions import did_you_mean
 from clickline.config.model import ModelSettings
 from clickline.data.embeddings import Fields
-from clickline.errors import JobError, JobProblem, ModelError
+from clickline.errors import JobProblem, ModelError
 from clickline.models.base import Model
-from clickline.models.parameters import Parameters
+from clickline.models.parameters import Parameters, class_problems
 from clickline.models.zoo.autoint import AutoInt
 from clickline.models.zoo.dcn_v2 import DCNV2
 from clickline.models.zoo.deepfm import DeepFM
@@ -64,29 +62,12 @@ def model_class(name: str) -> type[Model]:
 def build_model(spec: ModelSettings, fields: Fields) -> Model:
     """Build the model that the job asks for, or say everything that is wrong with the request."""
     cls = model_class(spec.name)
-    if problems := list(model_problems(spec, labels=fields.labels)):
+    if problems := list(class_problems(cls, spec, labels=fields.labels, zoo=_ZOO)):
         raise ModelError("\n".join(_told(problem) for problem in problems))
     try:
         return cls(fields, **Parameters(cls).arguments(spec))
     except TypeError as error:
         raise ModelError(f"model {spec.name} could not be built: {error}") from error
-
-
-def model_problems(spec: ModelSettings, *, labels: Sequence[str]) -> Iterator[JobProblem]:
-    """What is wrong with the request, as far as that is known before the model is built; all of it at once."""
-    try:
-        cls = model_class(spec.name)
-    except (ModelError, JobError) as error:
-        yield JobProblem("model.name", str(error).removeprefix("model.name: "))
-        return
-    if len(labels) > 1 and not cls.several_labels:
-        able = ", ".join(name for name, model in _ZOO.items() if model.several_labels)
-        yield JobProblem(
-            "features.labels",
-            f"model {spec.name} predicts one label, but features.labels has {len(labels)} ({', '.join(labels)}); name "
-            f"one, or use a model for several: {able}, or your own with several_labels = True",
-        )
-    yield from Parameters(cls).problems(spec)
 
 
 def _told(problem: JobProblem) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,6 +79,24 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return ""
+
+
+def failure_text(first: Ending, others: Sequence[Ending], *, restarts: int, log: Path | None) -> str:
+    """The message of a failure: how its cause ended, after how many restarts, other deaths, its last log lines."""
+    often = f", after it had been started again {restarts} time{'s' * (restarts != 1)}" if restarts else ""
+    text = [f"{first.name} failed, {first.reason}{often}"]
+    if others:
+        text += ["other deaths, times in UTC:"]
+        text += [f"  {_clock(ending.time)} {ending.name}, {ending.reason}" for ending in others]
+    if first.tail:
+        text += [f"last lines of {log}:", *(f"  {line}" for line in first.tail)]
+    elif log is not None:
+        text += [f"{log} holds nothing from it"]
+    return "\n".join(text)
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(moment))
 
 
 class MemoryKills:

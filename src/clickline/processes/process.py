@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypedDict
 
 from clickline.errors import PeerError
 from clickline.processes.child import LAUNCHER
@@ -54,6 +54,24 @@ class Spec:
         return f"{self.role}.{self.rank}"
 
 
+class ProcessState(TypedDict):
+    """What one process does."""
+
+    role: str
+    rank: int
+    name: str
+    state: str
+    """As of `Process.state`."""
+    pid: int | None
+    restarts: int
+    deaths: int
+    """Those that still count, as the restart policy says."""
+    since: float
+    """Seconds since 1970 when it entered its state."""
+    reason: str
+    """Why it ended last, in words."""
+
+
 class Process:
     """A spec and, at any time, at most one process that runs it."""
 
@@ -88,6 +106,19 @@ class Process:
         """Whether it runs, has got as far as to serve, and is not standing still."""
         beats = self.heartbeat is None or (self.heartbeat.begun and not self.heartbeat.stalled)
         return self.state == "running" and self.alive and not self.stood_still and beats
+
+    def description(self) -> ProcessState:
+        return {
+            "role": self.spec.role,
+            "rank": self.spec.rank,
+            "name": self.spec.name,
+            "state": self.state,
+            "pid": self.pid,
+            "restarts": max(0, self.starts - 1),
+            "deaths": self.deaths.look(running=self.alive),
+            "since": self.since,
+            "reason": self.reason,
+        }
 
     def enter(self, state: str) -> None:
         """Note the new state and when it began."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Self
 
 from clickline.errors import PeerError
-from clickline.processes.exit_reasons import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, in_words
-from clickline.processes.process import Process, Spec
+from clickline.processes.exit_reasons import HOPELESS, REPLACED, VICTIM, Ending, MemoryKills, failure_text, in_words
+from clickline.processes.process import Process, ProcessState, Spec
 from clickline.processes.process_events import ProcessChange, ProcessEvent
 from clickline.processes.restart_policy import RestartPolicy
 from clickline.processes.stalled_processes import kill_stalled, others_of
@@ -33,24 +33,6 @@ _SETTLE = 0.3
 """A process that fails because of a peer may be noticed before the peer itself is."""
 _LONGEST_PAUSE_ALONE = 0.5
 """Seconds, for a replica when no other runs."""
-
-
-class ProcessState(TypedDict):
-    """What one process does."""
-
-    role: str
-    rank: int
-    name: str
-    state: str
-    """As of `Process.state`."""
-    pid: int | None
-    restarts: int
-    deaths: int
-    """Those that still count, as the restart policy says."""
-    since: float
-    """Seconds since 1970 when it entered its state."""
-    reason: str
-    """Why it ended last, in words."""
 
 
 class Supervisor:
@@ -149,20 +131,7 @@ class Supervisor:
 
     def states(self) -> list[ProcessState]:
         """What each process is doing."""
-        return [
-            {
-                "role": process.spec.role,
-                "rank": process.spec.rank,
-                "name": process.spec.name,
-                "state": process.state,
-                "pid": process.pid,
-                "restarts": max(0, process.starts - 1),
-                "deaths": process.deaths.look(running=process.alive),
-                "since": process.since,
-                "reason": process.reason,
-            }
-            for process in list(self._processes)
-        ]
+        return [process.description() for process in list(self._processes)]
 
     def stop(self, roles: str | Collection[str] | None = None) -> None:
         """Stop the processes of these roles, or all: asked first, killed when the grace is over."""
@@ -267,20 +236,7 @@ class Supervisor:
         first = min(fatal, key=lambda ending: ending.code == VICTIM)
         self.stop()
         process = next(process for process in self._processes if process.spec.name == first.name)
-        restarts = process.starts - 1
-        often = f", after it had been started again {restarts} time{'s' * (restarts != 1)}" if restarts else ""
-        text = [f"{first.name} failed, {first.reason}{often}"]
         others = [ending for ending in self.endings if ending is not first][-_OTHERS:]
-        if others:
-            text += ["other deaths, times in UTC:"]
-            text += [f"  {_clock(ending.time)} {ending.name}, {ending.reason}" for ending in others]
-        if first.tail:
-            text += [f"last lines of {process.spec.log}:", *(f"  {line}" for line in first.tail)]
-        elif process.spec.log is not None:
-            text += [f"{process.spec.log} holds nothing from it"]
-        self._failure = PeerError("\n".join(text))
+        text = failure_text(first, others, restarts=process.starts - 1, log=process.spec.log)
+        self._failure = PeerError(text)
         return self._failure
-
-
-def _clock(moment: float) -> str:
-    return time.strftime("%H:%M:%S", time.gmtime(moment))

@@ -7,35 +7,29 @@ publishes at a time.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from clickline.errors import DataError, VersionError
-from clickline.files.atomic import sync_directory
-from clickline.files.digests import file_sha256
 from clickline.files.failpoints import reach
-from clickline.files.leftovers import scratch_directory
 from clickline.progress import LogOnly, Watcher
 from clickline.publish.checkpoint_source import CheckpointSource, open_checkpoint_source
 from clickline.publish.onnx_export import export, inputs_of, outputs_of
 from clickline.publish.parity import Parity, Published, compare, judge, measure, probabilities
 from clickline.publish.row_files import LONGEST, WrittenRows, table_file, tables_of, write_rows
 from clickline.publish.sample_rows import draw, paths_of, unread_columns
+from clickline.publish.version_staging import file_facts, reveal, staging_directory, sync, write_file
 from clickline.train.run_files.run_directory import find_checkpoint
 from clickline.versions import donefile
 from clickline.versions.chain import Chain, LayeredRows, NeedsBaseError, check_fits, open_dictionary, opened
-from clickline.versions.donefile import Donefile, directory_of
+from clickline.versions.donefile import Donefile
 from clickline.versions.golden_sample import ROWS, Sample
 from clickline.versions.maintenance import clean
-from clickline.versions.manifest import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, FileFacts, Manifest
-from clickline.versions.store import WRITING, Store
+from clickline.versions.manifest import FORMAT, MANIFEST, NETWORK, SAMPLE, Dtype, Manifest
+from clickline.versions.store import Store
 
 Kind = Literal["base", "delta", "auto"]
 
@@ -68,9 +62,9 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
             _say_which(trained, source, watcher)
             # `stack` keeps the parent's files on this machine until the delta was made from them and compared.
             parent = _parent(trained, store, done, settings, stack=stack, watcher=watcher)
-            with _aside(store, done.last + 1) as aside:
-                manifest = _write(trained, aside, done.last + 1, settings, parent=parent, watcher=watcher)
-                _reveal(store, aside, manifest)
+            with staging_directory(store, done.last + 1) as staging:
+                manifest = _write(trained, staging, done.last + 1, settings, parent=parent, watcher=watcher)
+                reveal(store, staging, manifest)
     finally:
         watcher.end()
     reach("publish.done")
@@ -114,33 +108,21 @@ def _parent(
     return chain
 
 
-@contextmanager
-def _aside(store: Store, version: int) -> Iterator[Path]:
-    """A directory to write a version into, gone afterwards unless it was renamed."""
-    if store.directory is None:
-        with scratch_directory("clickline-publish-") as scratch:
-            yield scratch
-        return
-    # Inside the store, so that the rename stays within one file system and is atomic.
-    place = store.directory / f"{WRITING}{directory_of(version)}-{os.getpid()}"
-    try:
-        place.mkdir(parents=True)
-        yield place
-    except OSError as error:
-        raise VersionError(f"{place}: cannot be written: {error}; the versions before are untouched") from error
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def _write(
-    trained: CheckpointSource, aside: Path, version: int, settings: Settings, *, parent: Chain | None, watcher: Watcher
+    trained: CheckpointSource,
+    staging: Path,
+    version: int,
+    settings: Settings,
+    *,
+    parent: Chain | None,
+    watcher: Watcher,
 ) -> Manifest:
     """All files of a version, checked; nothing of it is visible yet."""
     learner = trained.learner
     watcher.begin("writing rows")
     rows = write_rows(
         learner,
-        aside,
+        staging,
         dtype=settings.dtype,
         parent=parent,
         or_base=settings.kind == "auto",
@@ -154,10 +136,10 @@ def _write(
     reach("publish.rows-written")
     watcher.begin("exporting the network")
     network = export(learner)
-    _write_file(aside / NETWORK, network)
+    write_file(staging / NETWORK, network)
     reach("publish.network-written")
     watcher.begin("comparing with the trainer")
-    parity = _check_parity(trained, aside, rows, network, settings, parent=parent, watcher=watcher)
+    parity = _check_parity(trained, staging, rows, network, settings, parent=parent, watcher=watcher)
     manifest = Manifest(
         format=FORMAT,
         version=version,
@@ -171,7 +153,7 @@ def _write(
         outputs=outputs_of(trained.schema),
         sample=SAMPLE,
         # Listed before the manifest is written, which must not list itself.
-        files={file.name: _facts(file) for file in sorted(aside.iterdir())},
+        files={file.name: file_facts(file) for file in sorted(staging.iterdir())},
         watermark=trained.watermark,
         training=trained.facts(),
         parity=parity.to_dict(),
@@ -179,13 +161,13 @@ def _write(
         data_schema=trained.schema.to_dict(),
         unread=_unread(trained, settings, parent=parent),
     )
-    _write_file(aside / MANIFEST, manifest.encoded())
+    write_file(staging / MANIFEST, manifest.encoded())
     return manifest
 
 
 def _check_parity(
     trained: CheckpointSource,
-    aside: Path,
+    staging: Path,
     rows: WrittenRows,
     network: bytes,
     settings: Settings,
@@ -198,13 +180,13 @@ def _check_parity(
     # A delta is checked together with what it lies on, as readers will see it.
     under = parent.layers if parent is not None and rows.kind == "delta" else {}
     layers = {
-        name: [*under.get(name, ()), open_dictionary(aside / table_file(name), table, shown=table_file(name))]
+        name: [*under.get(name, ()), open_dictionary(staging / table_file(name), table, shown=table_file(name))]
         for name, table in rows.tables.items()
     }
     published = Published(
         inputs=inputs_of(learner.model, trained.schema),
         schema=trained.schema,
-        rows={name: LayeredRows(found) for name, found in layers.items()},
+        rows={name: LayeredRows(dictionaries) for name, dictionaries in layers.items()},
         network=network,
         threads=learner.sparse.threads,
     )
@@ -237,8 +219,8 @@ def _check_parity(
         else:
             watcher.say("the rows to compare on are all of one class, so what the AUC loses is not known")
     judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop)
-    sample.write(aside / SAMPLE)
-    _sync(aside / SAMPLE)
+    sample.write(staging / SAMPLE)
+    sync(staging / SAMPLE)
     return parity
 
 
@@ -249,49 +231,3 @@ def _unread(trained: CheckpointSource, settings: Settings, *, parent: Chain | No
         return unread_columns(trained.job, trained.schema, paths=paths)
     except DataError:
         return [] if parent is None else list(parent.manifest.unread)
-
-
-def _reveal(store: Store, aside: Path, manifest: Manifest) -> None:
-    """Put the directory in its place, and last the line that makes it a version."""
-    folder = directory_of(manifest.version)
-    content = (aside / MANIFEST).read_bytes()
-    reach("publish.before-rename")
-    try:
-        # Every file was synced when it was written. Its directory, the rename and the store follow before the line
-        # does: after a loss of power no line may name a version that is not complete.
-        if store.directory is not None:
-            sync_directory(aside)
-            aside.rename(store.directory / folder)
-            sync_directory(store.directory)
-        else:
-            for file in [*manifest.files, MANIFEST]:
-                store.put(aside / file, f"{folder}/{file}")
-        reach("publish.after-rename")
-        donefile.append_version(
-            store,
-            version=manifest.version,
-            kind=manifest.kind,
-            parent=manifest.parent,
-            sha256=hashlib.sha256(content).hexdigest(),
-        )
-    except BaseException:
-        with suppress(VersionError):  # if the store cannot even be read, the next publisher removes it
-            # The append may have succeeded although it raised, as when a remote store's answer is lost. Then the
-            # version is visible and its files must stay.
-            if donefile.read(store).last < manifest.version:
-                store.remove(folder)
-        raise
-
-
-def _facts(file: Path) -> FileFacts:
-    return FileFacts(bytes=file.stat().st_size, sha256=file_sha256(file))
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    _sync(path)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -37,7 +37,7 @@ from clickline.serve.metrics.counters import Counters
 
 if TYPE_CHECKING:
     from clickline.serve.predictor.predictor import Predictor
-    from clickline.serve.protocols.grpc_service import GrpcServer
+    from clickline.serve.protocols.grpc_server import GrpcServer
     from clickline.serve.protocols.prediction_protocol import PredictionProtocol
     from clickline.serve.serve_settings import ServeConfig
 
@@ -240,7 +240,7 @@ class Worker:
     def _start_grpc(self, relay: GrpcRelay) -> GrpcServer | None:
         if not self._config.grpc:
             return None
-        from clickline.serve.protocols.grpc_service import start_grpc
+        from clickline.serve.protocols.grpc_server import start_grpc
 
         self._socket.unlink(missing_ok=True)  # left by a worker that was killed
         return start_grpc(

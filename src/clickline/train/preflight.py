@@ -21,7 +21,6 @@ from clickline.config.validation.effects import notices
 from clickline.data import input_files
 from clickline.data.schema_checks import feature_problems
 from clickline.errors import ClicklineError, DataError, JobError, JobProblem, ModelError
-from clickline.train.evaluation.metric_set import own_metric_problems
 from clickline.train.preflight_subject import Subject
 
 Lookup = Literal["model", "data"]
@@ -49,7 +48,7 @@ CHECKS = (
         lambda s: contradictions.stopping_metric_problems(s.job),
         ("train.early_stopping.metric", "metrics", "features.labels", "features.group"),
     ),
-    Check(lambda s: own_metric_problems(s.job.metrics), ("metrics.own",), needs="model"),
+    Check(Subject.metric_problems, ("metrics.own",), needs="model"),
     Check(
         lambda s: contradictions.sweep_problems(s.job),
         ("strategy", "cluster.pservers", "cluster.trainers", "tables.evict_every"),

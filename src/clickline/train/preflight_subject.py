@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
-
-import torch
-from torch.overrides import TorchFunctionMode
 
 from clickline.config import Job
 from clickline.config.features import Dense, Features, Slot
@@ -20,13 +16,8 @@ from clickline.data.input_files import InputFiles
 from clickline.data.schema import Schema, with_defaults
 from clickline.data.schema_checks import feature_problems
 from clickline.errors import ClicklineError, JobProblem
-from clickline.models.base import Model
+from clickline.models.model_requests import known_tables, model_problems, signature_of
 from clickline.models.parameters import Parameters
-from clickline.models.registry import build_model, model_class, model_problems
-from clickline.train.model_factory import fields_of
-
-_FILLS = (torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_)
-"""What initialisers of parameters call."""
 
 
 class Subject:
@@ -65,27 +56,32 @@ class Subject:
         """Columns that the job reads and the data does not have."""
         return self.files.column_problems(self.schema) if self.schema is not None else ()
 
+    def metric_problems(self) -> Iterator[JobProblem]:
+        """What is wrong with the user's own metrics."""
+        if self.job.metrics.own:
+            from clickline.train.evaluation.metric_set import own_metric_problems
+
+            yield from own_metric_problems(self.job.metrics)
+
     def request_problems(self) -> list[JobProblem]:
         """What is wrong with the model's name and parameters."""
         return list(model_problems(self.job.model, labels=self.features.labels)) if self._model_known else []
 
     def build_problems(self) -> Iterator[JobProblem]:
         """Why the model cannot be built of the job's features."""
-        if self._model is None and self.build_error is not None:
+        if self._tables is None and self.build_error is not None:
             yield JobProblem("model.name", _described(self.build_error))
 
     @property
     def facts(self) -> RunFacts:
         """For the table of effects; of a job without problems."""
-        if self._model is None:
+        if self._tables is None:
             return RunFacts(self.job, self.features)
-        keys = Parameters(model_class(self.job.model.name)).shared
-        kinds = frozenset(str(embedding.kind) for embedding in self._model.embeddings.values())
-        return RunFacts(self.job, self.features, keys, kinds)
+        return RunFacts(self.job, self.features, Parameters(signature_of(self.job.model.name)).shared, self._tables)
 
     @cached_property
-    def _model(self) -> Model | None:
-        """The model as declared; those of the zoo without memory for their parameters.
+    def _tables(self) -> frozenset[str] | None:
+        """Kinds of tables that the model has, as declared; None if it is not known or cannot be built.
 
         Parameters that it cannot take are left out, and labels that are too many: those are problems of their own.
         """
@@ -96,32 +92,20 @@ class Subject:
             return None
         left = {name: v for name, v in self.job.model.params.items() if not _names(wrong, f"model.params.{name}")}
         spec = self.job.model.model_copy(update={"params": left})
-        fields = fields_of(self.schema)
+        fields = self.schema.fields
         if "features.labels" in wrong:
             fields = replace(fields, labels=fields.labels[:1])
         if list(model_problems(spec, labels=fields.labels)):
             return None
-        # Building draws random numbers; a check must not change the random state of the program that called it.
-        state = torch.get_rng_state()
+        if (known := known_tables(spec, fields)) is not None:
+            return known
+        from clickline.train.trial_build import tables_of_built_model
+
         try:
-            if ":" in self.job.model.name:
-                return build_model(spec, fields)
-            with torch.device("meta"), _WithoutInitialisation():
-                return build_model(spec, fields)
+            return tables_of_built_model(spec, fields)
         except Exception as error:  # code of the user's own may raise anything
             self.build_error = error
             return None
-        finally:
-            torch.set_rng_state(state)
-
-
-class _WithoutInitialisation(TorchFunctionMode):
-    """Leaves parameters as they are: they have no memory to fill, and PyTorch would load its compiler for it."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return args[0] if func in _FILLS else func(*args, **(kwargs or {}))
 
 
 def _mended(features: Features) -> Features:

@@ -32,7 +32,7 @@ def test_a_store_that_is_away_for_long_is_still_polled(known: Known, monkeypatch
     """The pause after a failure doubles up to a limit; the number of failures has none."""
     served = ServedModel("ctr", known.store, interval=3600)
     with monkeypatch.context() as away:
-        away.setattr(served, "_read_donefile", _not_there)
+        away.setattr(served._wanted, "donefile", _not_there)
         for _ in range(1100):
             assert not served.refresh()
     assert served.refresh()

@@ -20,7 +20,8 @@ from clickline import PeerError
 from clickline.client.payloads import infer_request
 from clickline.net.protos import open_inference_pb2 as messages
 from clickline.net.request_errors import REASONS, refuse
-from clickline.serve.protocols.grpc_service import SERVICE, start_grpc
+from clickline.serve.protocols.grpc_server import start_grpc
+from clickline.serve.protocols.grpc_service import SERVICE
 from clickline.serve.serve_settings import ServeLimits
 from support.doubles.grpc_double import AskedDouble, values_of
 

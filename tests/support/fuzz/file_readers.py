@@ -151,7 +151,7 @@ class Readers:
         views = TransferViews(transfer, wget_port=0)
         _sendable([views.info(), views.scaler(0), views.history()])
         _sendable([json.loads(meta) for meta in transfer.ledger.metas.values()])
-        transfer._set_desired()
+        transfer._rollout.set_desired()
         transfer._advance()
         assert next_number(transfer.ledger, transfer.instances) > 0
         return True

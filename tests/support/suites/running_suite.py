@@ -106,7 +106,7 @@ class RunningSuite(threading.Thread):
         if role in ("predictor", "worker"):
             return len(_children(self.pid("predictor.0"))) == self.workers
         with suppress(httpx.HTTPError):
-            address = self.suite._address(role, rank)
+            address = self.suite.process_files.address(role, rank)
             return bool(address) and self._http.get(address + _PATHS[role]).status_code == 200
         return False
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from clickline.cli.shared.output import results, say
 
 if TYPE_CHECKING:
-    from clickline.launch.stack.local_stack import SamplePrediction, StackReport
+    from clickline.launch.stack.stack_report import SamplePrediction, StackReport
 
 _COLUMNS = 5
 """Features that are shown of each row: more do not fit on a line."""

@@ -17,6 +17,7 @@ from clickline.compat.cube.conf_files import explained, read_conf
 from clickline.config.loading.reader import checked_settings
 from clickline.cube.transfer.transfer_settings import TransferSettings, read_transfer_yaml
 from clickline.errors import JobError
+from clickline.net.addresses import host_and_port
 
 _LONGEST = 1 << 20
 _COMMENT = re.compile(r"\s(#|//).*")
@@ -98,12 +99,12 @@ def parse_transfer_conf(text: str, *, source: str = "transfer.conf") -> Transfer
 
 def _instance(addresses: dict[str, str], shard: int, copy: int, source: str) -> ConfInstance:
     agent, cube = f"agent{shard}_{copy}", f"cube{shard}_{copy}"
-    agent_host, agent_port = _host_and_port(addresses[agent], agent, addresses[agent], "IP:PORT", source)
+    agent_host, agent_port = _address(addresses[agent], agent, addresses[agent], "IP:PORT", source)
     address, _, path = addresses[cube].partition("/")
     expected = "IP:PORT:/DEPLOY/PATH"
     if not address.endswith(":") or not path:
         raise JobError(f"{source}: [cube_agent] {cube} must be {expected}, got '{addresses[cube]}'")
-    cube_host, cube_port = _host_and_port(address[:-1], cube, addresses[cube], expected, source)
+    cube_host, cube_port = _address(address[:-1], cube, addresses[cube], expected, source)
     return ConfInstance(
         shard=shard,
         copy_number=copy,
@@ -115,11 +116,12 @@ def _instance(addresses: dict[str, str], shard: int, copy: int, source: str) -> 
     )
 
 
-def _host_and_port(text: str, name: str, value: str, expected: str, source: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-        raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'")
-    return host.strip("[]"), int(port)
+def _address(text: str, name: str, value: str, expected: str, source: str) -> tuple[str, int]:
+    if re.fullmatch(r".+:[0-9]{1,5}", text):
+        host, port = host_and_port(text)
+        if host and 1 <= port <= 65535:
+            return host, port
+    raise JobError(f"{source}: [cube_agent] {name} must be {expected}, got '{value}'")
 
 
 def _sections(text: str, source: str) -> dict[str, dict[str, str]]:

@@ -6,7 +6,6 @@ away. Beware: the server is not trusted with sizes. More than was announced, or 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from clickline.errors import PeerError, VersionError
+from clickline.files.digests import file_hashes
 from clickline.files.failpoints import reach
 
 _BLOCK = 1 << 18
@@ -136,11 +136,11 @@ def _fetch(client: httpx.Client, url: str, part: Path, limits: DownloadLimits) -
 
 def _total(answer: httpx.Response, url: str) -> int:
     if answer.status_code == 206:
-        found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+        content_range = _RANGE.fullmatch(answer.headers.get("content-range", ""))
         # Bytes of another range would be written at the wrong offset.
-        if found is None or not answer.request.headers["range"].startswith(f"bytes={found[1]}-"):
+        if content_range is None or not answer.request.headers["range"].startswith(f"bytes={content_range[1]}-"):
             raise PeerError(f"{url}: answers another range than was requested")
-        return int(found[3])
+        return int(content_range[3])
     length = answer.headers.get("content-length", "")
     if not length.isdigit():
         raise PeerError(f"{url}: has no Content-Length")
@@ -158,14 +158,8 @@ def _check_room(part: Path, total: int, start: int, limits: DownloadLimits, url:
 
 
 def _hashes(path: Path, *, md5: bool) -> FileHashes:
-    sha256, md5_hash, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            sha256.update(block)
-            if md5:
-                md5_hash.update(block)
-            size += len(block)
-    return FileHashes(size, sha256.hexdigest(), md5_hash.hexdigest() if md5 else "")
+    size, hashes = file_hashes(path, "sha256", *(["md5"] if md5 else []))
+    return FileHashes(size, *hashes)
 
 
 def same_file(path: Path, expected: ExpectedHashes) -> bool:

@@ -6,10 +6,12 @@ Nothing is read from a directory that is still being written: those begin with a
 from __future__ import annotations
 
 import logging
+from collections.abc import Set
 from pathlib import Path
 
 from clickline.cube.shard_files import HEADER, ShardFile, read_shard
 from clickline.errors import VersionError
+from clickline.files.leftovers import abandoned, remove_leftover
 
 COMPACT = "compact_"
 DOWNLOADING = ".downloading-"
@@ -32,36 +34,36 @@ class Disk:
 
     def versions(self) -> dict[int, list[Path]]:
         """The directories of each version; a merged chain comes before its delta."""
-        found: dict[int, list[Path]] = {}
+        directories: dict[int, list[Path]] = {}
         for path in sorted(self.path.iterdir(), key=lambda path: not path.name.startswith(COMPACT)):
             if (version := version_of(path)) is not None and path.is_dir():
-                found.setdefault(version, []).append(path)
-        return found
+                directories.setdefault(version, []).append(path)
+        return directories
 
     def chain(self, version: int) -> list[ShardFile]:
         """The files that make up a version: a complete one, then deltas in order. A gap is an error that names it."""
         places = self.versions()
-        found: list[ShardFile] = []
+        chain: list[ShardFile] = []
         wanted: int | None = version
         # From the version down to the first file without a parent: a base, or a chain that was merged.
         while wanted is not None:
             if wanted not in places:
-                needs = f", which version {found[0].version} is a delta on" if found else ""
+                needs = f", which version {chain[0].version} is a delta on" if chain else ""
                 raise VersionError(f"{self.path}: version {wanted} is not there{needs}")
-            found.insert(0, self._read_best(places[wanted], wanted))
-            wanted = found[0].parent
-        return found
+            chain.insert(0, self._read_best(places[wanted], wanted))
+            wanted = chain[0].parent
+        return chain
 
     def complete(self) -> list[int]:
         """Versions whose whole chain is on disk."""
-        found = []
+        complete = []
         for version in self.versions():
             try:
                 self.chain(version)
             except VersionError:
                 continue
-            found.append(version)
-        return sorted(found)
+            complete.append(version)
+        return sorted(complete)
 
     def distrust(self, shard: ShardFile, why: str) -> None:
         """Treat a file as damaged until it is replaced, or `trust_again`: its version is not complete."""
@@ -70,6 +72,31 @@ class Disk:
     def trust_again(self) -> None:
         """Read everything anew: a file that could not be read may have been repaired in place."""
         self._damaged.clear()
+
+    def superfluous(self, *, kept: Set[int], loaded: Set[int], needed: Set[Path]) -> list[Path]:
+        """Directories that no version of `kept` needs. `needed`: what the loaded ones of them were opened from."""
+        # A directory of a newer version may be a finished download that is about to be loaded, so only those older
+        # than every kept version are deleted for their age.
+        oldest = min(kept, default=0)
+        paths = []
+        for path in self.path.iterdir():
+            number = version_of(path)
+            if number is None or path in needed:
+                continue
+            # A delta is superfluous only where a merged chain is read in its place, not where one merely exists.
+            merged = self.path / f"{COMPACT}{number}" in needed
+            unused = path.name.startswith(COMPACT) and number in loaded
+            if number < oldest or (number in kept and (merged or unused)):
+                paths.append(path)
+        return paths
+
+    def remove_leftovers(self, *, through: int) -> None:
+        """Remove what dead processes left of merging and downloads; a download of a version after `through` is kept."""
+        for path in abandoned(self.path.glob(f".{COMPACT}*")):
+            remove_leftover(path)
+        downloads = self.path.glob(f"{DOWNLOADING}*")
+        for path in abandoned(path for path in downloads if downloaded_version(path) <= through):
+            remove_leftover(path)
 
     def _read_best(self, places: list[Path], version: int) -> ShardFile:
         """Read a version from the first directory that is sound: a damaged merged chain does not hide its delta."""
@@ -94,15 +121,16 @@ class Disk:
             raise VersionError(f"{inner}: damaged: {self._damaged[known]}")
         if known in self._looked_into:
             return self._looked_into[known]
-        found = read_shard(inner)
+        shard = read_shard(inner)
         expected = {"name": self.name, "shard": self.shard, "shards": self.shards, "version": version}
         for key, value in expected.items():
-            actual = getattr(found.header, key)
+            actual = getattr(shard.header, key)
             if actual != value:
                 raise VersionError(f"{inner}: {key} {actual!r}, this server needs {value!r}")
         # Replaced as a whole, since several threads read it without a lock; entries of a replaced file go.
-        self._looked_into = {**{one: each for one, each in self._looked_into.items() if one[0] != inner}, known: found}
-        return found
+        others = {identity: other for identity, other in self._looked_into.items() if identity[0] != inner}
+        self._looked_into = {**others, known: shard}
+        return shard
 
 
 def _identity(inner: Path) -> _Identity:

@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Protocol
 
 from clickline import _native
-from clickline.cube.server.disk import COMPACT, DOWNLOADING, Disk, downloaded_version, version_of
+from clickline.cube.server.disk import Disk
+from clickline.cube.server.open_shard_files import OpenShardFiles
 from clickline.cube.server.switch_log import SwitchLog
-from clickline.cube.shard_files import ShardFile
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach
-from clickline.files.leftovers import abandoned, remove_leftover
 
 log = logging.getLogger("clickline.cube")
 
@@ -79,9 +78,8 @@ class LoadedVersions:
         self.load_seconds = 0.0
         self.problems: list[str] = []
         """What was found wrong with the files, since the start."""
-        self._native, self._keep, self._memory = native, keep, memory
-        # By file, not by version: deltas of one base share its mapping, and a file is verified once while it is open.
-        self._opened: dict[Path, dict[str, _native.Dictionary]] = {}
+        self._native, self._keep = native, keep
+        self._files = OpenShardFiles(self.disk, memory=memory, report=self._report)
         self._loaded: dict[int, tuple[list[Path], dict[str, _native.Layers]]] = {}
         self._log = SwitchLog.read(directory, name=name, shard=shard, shards=shards)
 
@@ -106,14 +104,14 @@ class LoadedVersions:
     def restore(self, *, may_serve: Callable[[], bool]) -> None:
         """After a start: load what was kept, and serve the last switch unless `may_serve` knows of a later one."""
         version, number = self.noted
-        for one in reversed(self._log.versions(self._keep)):  # the last one first: readers wait for it
+        for kept in reversed(self._log.versions(self._keep)):  # the last one first: readers wait for it
             try:
-                self.load(one)
+                self.load(kept)
             except (VersionError, RuntimeError, ValueError) as error:
-                self._report(f"version {one} cannot be loaded again: {error}")
+                self._report(f"version {kept} cannot be loaded again: {error}")
             # The wire is open already: if a switch command was executed during the load, it is newer and is kept.
             with self.lock:
-                if one == version and one in self._loaded and not self.view.version and may_serve():
+                if kept == version and kept in self._loaded and not self.view.version and may_serve():
                     self._native.switch(version, number)
                     self.view = ServedVersion(version, number, self._loaded[version][1])
                     log.info("version %d is in service again, switch %d", version, number)
@@ -130,9 +128,9 @@ class LoadedVersions:
             began = time.perf_counter()
             self.disk.trust_again()
             # Verifying reads every byte, which takes long: only `_loading` is held, so that switches go on meanwhile.
-            opened = self._open_verified(version)
+            opened = self._files.open_verified(version)
             with self.lock:
-                self._opened.update(opened)
+                self._files.add(opened)
                 self._put(version)
             self.load_seconds = time.perf_counter() - began
             reach("cube.loaded")
@@ -166,7 +164,7 @@ class LoadedVersions:
         """Serve the previous version, or the given one. It must be loaded."""
         with self.lock:
             # The last entry of the log is the version that was switched to last, so it is what is left.
-            before = [one for one in self._log.versions()[:-1] if one in self._loaded]
+            before = [earlier for earlier in self._log.versions()[:-1] if earlier in self._loaded]
             if not version and not before:
                 raise VersionError(f"there is no version to go back to; loaded: {self._listed()}")
             version = version or before[-1]
@@ -181,7 +179,7 @@ class LoadedVersions:
             if version in self._loaded:
                 self._native.drop(version)
                 del self._loaded[version]
-                self._forget_unused()
+                self._close_unused()
 
     def remove(self, version: int) -> None:
         """Drop a version and delete its files, unless a loaded version is built on them."""
@@ -189,7 +187,7 @@ class LoadedVersions:
             if version in self._loaded:
                 self.drop(version)
             for path in self.disk.versions().get(version, []):
-                used = [one for one, (paths, _) in self._loaded.items() if any(path in (p, p.parent) for p in paths)]
+                used = [number for number in self._loaded if path in self._places(number)]
                 if used:
                     raise VersionError(f"version {version} is part of version {used[0]}, which is loaded")
                 shutil.rmtree(path)
@@ -205,21 +203,11 @@ class LoadedVersions:
                 self.drop(version)
             # A version that is kept may be read from a merged chain or from its own delta: whatever it was opened from
             # stays, and only what it was not opened from may go.
-            needed = {path for version in kept & self._loaded.keys() for path in self._loaded[version][0]}
-            # A directory of a newer version may be a finished download that is about to be loaded, so only those older
-            # than every kept version are deleted for their age.
-            oldest = min(kept, default=0)
-            for path in self.data.iterdir():
-                number = version_of(path)
-                if number is None or path in needed or any(path == one.parent for one in needed):
-                    continue
-                # A delta is superfluous only where a merged chain is read in its place, not where one merely exists.
-                merged = self.data / f"{COMPACT}{number}" in needed
-                unused = path.name.startswith(COMPACT) and number in self._loaded
-                if number < oldest or (number in kept and (merged or unused)):
-                    reach("cube.trimming")
-                    shutil.rmtree(path, ignore_errors=True)
-            self._remove_leftovers()
+            needed = {path for version in kept & self._loaded.keys() for path in self._places(version)}
+            for path in self.disk.superfluous(kept=kept, loaded=self._loaded.keys(), needed=needed):
+                reach("cube.trimming")
+                shutil.rmtree(path, ignore_errors=True)
+            self.disk.remove_leftovers(through=self.view.version)
             reach("cube.trimmed")
             return dropped
 
@@ -227,73 +215,31 @@ class LoadedVersions:
         """Open a loaded version, and those built on it, from the files that are there now: the rows are the same."""
         with self.lock:
             # A delta's number is higher than its parent's, so all versions that are built on this one are among these.
-            for one in [one for one in self._loaded if one >= version]:
-                self._put(one, again=True)
-                if one == self.view.version:
-                    self.view = ServedVersion(one, self.view.number, self._loaded[one][1])
-            self._forget_unused()
+            for number in [number for number in self._loaded if number >= version]:
+                self._put(number, again=True)
+                if number == self.view.version:
+                    self.view = ServedVersion(number, self.view.number, self._loaded[number][1])
+            self._close_unused()
 
     def layers(self, version: int) -> dict[str, list[_native.Dictionary]]:
         """The dictionaries of a loaded version by table, base first."""
         with self.lock:
-            return self._layers(self.disk.chain(version))
-
-    def _remove_leftovers(self) -> None:
-        """Remove what dead processes left of merging and downloads; a download of a newer version may be resumed."""
-        for path in abandoned(self.data.glob(f".{COMPACT}*")):
-            remove_leftover(path)
-        downloads = self.data.glob(f"{DOWNLOADING}*")
-        for path in abandoned(path for path in downloads if downloaded_version(path) <= self.view.version):
-            remove_leftover(path)
+            return self._files.layers(self.disk.chain(version))
 
     def _put(self, version: int, *, again: bool = False) -> None:
         """Hand the layers of a version to the native server. `lock` is held."""
         # Looked up again under the lock: compaction may have put a merged chain in place since the files were verified.
         chain = self.disk.chain(version)
-        tables = {name: _native.Layers(layers) for name, layers in self._layers(chain).items()}
+        tables = {name: _native.Layers(layers) for name, layers in self._files.layers(chain).items()}
         (self._native.replace if again else self._native.load)(version, tables)
         self._loaded[version] = ([shard.path for shard in chain], tables)
 
-    def _open_verified(self, version: int) -> dict[Path, dict[str, _native.Dictionary]]:
-        """Open and verify the files of a version that are not open yet.
+    def _places(self, version: int) -> set[Path]:
+        """Files and merged chains that a loaded version was opened from, and the directories that they are in."""
+        return {place for path in self._loaded[version][0] for place in (path, path.parent)}
 
-        A damaged file is set aside and the chain is looked up again: a merged chain may stand in for it, or the delta
-        that was merged.
-        """
-        found: dict[Path, dict[str, _native.Dictionary]] = {}
-        while True:
-            chain = self.disk.chain(version)  # raises when no sound file is left
-            for shard in chain:
-                if shard.path in self._opened or shard.path in found:
-                    continue
-                try:
-                    found[shard.path] = self._open(shard)
-                    for each in found[shard.path].values():
-                        each.verify()
-                except (RuntimeError, ValueError, OSError) as error:
-                    found.pop(shard.path, None)
-                    self.disk.distrust(shard, str(error))
-                    self._report(f"{shard.path}: damaged: {error}")
-                    break
-            else:
-                # Files of an earlier attempt, whose chain turned out to be damaged, are not kept open.
-                return {path: opened for path, opened in found.items() if any(path == shard.path for shard in chain)}
-
-    def _open(self, shard: ShardFile) -> dict[str, _native.Dictionary]:
-        return {name: span.open(memory=self._memory) for name, span in shard.tables.items()}
-
-    def _layers(self, chain: list[ShardFile]) -> dict[str, list[_native.Dictionary]]:
-        for shard in chain:  # load() has verified what needs to be
-            if shard.path not in self._opened:
-                self._opened[shard.path] = self._open(shard)
-        return {
-            name: [self._opened[shard.path][name] for shard in chain if name in self._opened[shard.path]]
-            for name in chain[-1].tables
-        }
-
-    def _forget_unused(self) -> None:
-        used = {path for paths, _ in self._loaded.values() for path in paths}
-        self._opened = {path: opened for path, opened in self._opened.items() if path in used}
+    def _close_unused(self) -> None:
+        self._files.keep({path for paths, _ in self._loaded.values() for path in paths})
 
     def _listed(self) -> str:
         return ", ".join(map(str, self.loaded)) or "none"

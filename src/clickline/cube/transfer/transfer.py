@@ -18,12 +18,13 @@ from contextlib import suppress
 
 from clickline.cube.builder.version_source import VersionSource
 from clickline.cube.transfer.builds import Builds, TransferPlan
-from clickline.cube.transfer.desired_state import ChainFile, desired_state
+from clickline.cube.transfer.desired_state import ChainFile
 from clickline.cube.transfer.instance import Instance
-from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
+from clickline.cube.transfer.ledger import Ledger
 from clickline.cube.transfer.reconciler import Reconciler
-from clickline.cube.transfer.rollback_target import RollbackResult, next_number, rollback_target
-from clickline.cube.transfer.rollout_rule import Decision, Verdict, is_stuck, judge_deployment
+from clickline.cube.transfer.rollback_target import RollbackResult
+from clickline.cube.transfer.rollout import Rollout
+from clickline.cube.transfer.rollout_rule import is_stuck
 from clickline.errors import ClicklineError
 from clickline.files.failpoints import reach
 
@@ -43,13 +44,9 @@ class Transfer:
         self.ledger = Ledger.read(plan.scratch)
         self.problem = ""
         """Why the newest version is not in service, if it should be."""
-        # Guards the ledger. Held for single steps only, never for a build, a download or a command to an agent; while
-        # rollback() waits on it, reconcilers report and the transfer thread advances.
-        self._changed = threading.Condition(threading.RLock())
         self._notified, self._has_news, self._stopping = True, False, False
         self._stamp: object = None
         self._polled = 0.0
-        self._saved = True
         self.reconcilers = [
             Reconciler(
                 Instance(shard, copy, replica),
@@ -62,11 +59,13 @@ class Transfer:
             for shard, replicas in enumerate(plan.replicas)
             for copy, replica in enumerate(replicas)
         ]
+        self._rollout = Rollout(plan, self.ledger, self.builds, self.reconcilers)
+        self._changed = self._rollout.changed
         self._thread = threading.Thread(target=self._run, name="clickline-transfer", daemon=True)
 
     @property
     def instances(self) -> list[Instance]:
-        return [reconciler.instance for reconciler in self.reconcilers]
+        return self._rollout.instances
 
     @property
     def runs(self) -> bool:
@@ -75,7 +74,7 @@ class Transfer:
 
     def start(self) -> None:
         # From the ledger: a rollout that was interrupted goes on in the phase that it was in.
-        self._set_desired()
+        self._rollout.set_desired()
         for reconciler in self.reconcilers:
             reconciler.start()
         self._thread.start()
@@ -98,47 +97,32 @@ class Transfer:
         """Switch all servers to the previous version, or the given one, without waiting for anything else."""
         began = time.perf_counter()
         with self._changed:
-            ledger = self.ledger
-            target = rollback_target(ledger, self.instances, version, keep=self.plan.keep)
-            left = ledger.rolling or ledger.current
-            if ledger.rolling is not None:  # it is given up
-                ledger.end(ledger.rolling)
-                ledger.rolling = None
-            # The source still names the version that the first rollback left. A second rollback does not change that,
-            # and a rollback to that very version follows the source again.
-            named = ledger.held or (left.version if left is not None else 0)
-            ledger.held = named if named != target.version else 0
-            # A new number, although the version was served before: servers refuse a number that was overtaken, so a
-            # late switch command of the rollout that is given up cannot undo the rollback.
-            number = next_number(ledger, self.instances)
-            deployment = Deployment(chain=target.chain, phase=Phase.SWITCHING, number=number)
-            ledger.number, ledger.rolling = number, deployment
-            self._save()
-            self._set_desired()
+            deployment = self._rollout.go_back(version)
+            target, number = deployment.version, deployment.number
             # `_advance` also runs in the transfer thread: the rollback may be over, and replaced, when this wakes up.
             self._changed.wait_for(
-                lambda: ledger.rolling is not deployment or self._verdict(deployment).decision is Decision.GO,
+                lambda: self.ledger.rolling is not deployment or self._rollout.may_go_on(deployment),
                 _ROLLBACK_WITHIN,
             )
             self._advance()
-            done = ledger.current is deployment
-            behind = [one.name for one in self.instances if not one.serves(target.version, number)]
+            done = self.ledger.current is deployment
+            behind = [instance.name for instance in self.instances if not instance.serves(target, number)]
         seconds = round(time.perf_counter() - began, 4)
-        log.info("rollback to version %d, switch %d: %.3f s", target.version, number, seconds)
-        return RollbackResult(target.version, number, seconds, behind, done)
+        log.info("rollback to version %d, switch %d: %.3f s", target, number, seconds)
+        return RollbackResult(target, number, seconds, behind, done)
 
     def resume(self) -> None:
         """Roll out the version that was rolled back from, after all."""
         with self._changed:
             self.ledger.held = 0
-            self._save()
+            self._rollout.save()
         self.notify()
 
     def register_meta(self, key: str, meta: str) -> None:
         """Keep JSON that another program registers for a part of a version."""
         with self._changed:
             self.ledger.metas[key] = meta
-            self._save()
+            self._rollout.save()
 
     def address_of(self, name: str) -> str:
         """URL of a file of the builds, for agents."""
@@ -147,15 +131,15 @@ class Transfer:
     # --- the thread ---
 
     def _run(self) -> None:
-        with suppress(OSError):
-            self._tidy()  # a transfer that was killed may not have done it
+        with suppress(OSError), self._changed:
+            self._rollout.tidy()  # a transfer that was killed may not have done it
         while not self._stopping:
             try:
                 # A write that failed left memory ahead of the file: agents learn of a step once it is on the disk.
                 with self._changed:
-                    if not self._saved:
-                        self._save()
-                        self._set_desired()
+                    if not self._rollout.saved:
+                        self._rollout.save()
+                        self._rollout.set_desired()
                     self._advance()
                 self._check_builds()
                 with self._changed:
@@ -180,32 +164,21 @@ class Transfer:
         After a start nobody knows what happened to them meanwhile, and an agent may have got something else.
         """
         with self._changed:
-            offered = [one for one in (self.ledger.rolling, self.ledger.current) if one is not None]
+            offered = [each for each in (self.ledger.rolling, self.ledger.current) if each is not None]
         for link in dict.fromkeys(link for deployment in offered for link in deployment.chain):
             if self._stopping or not self.builds.is_due(link):
                 continue
             # Reads or builds gigabytes, so without the lock: a rollback must not wait for it.
             is_ready = self.builds.prepare_again(link)
             with self._changed:
-                self._set_desired()
+                self._rollout.set_desired()
                 for reconciler in self.reconcilers if is_ready else ():
                     reconciler.try_again()
                 self._advance()
 
-    def _tidy(self) -> None:
-        with self._changed:
-            rolling = [self.ledger.rolling] if self.ledger.rolling is not None else []
-            self.builds.tidy([*self.ledger.deployed(self.plan.keep), *rolling])
-
     def _distrust_build(self, file: ChainFile) -> None:
         self.builds.suspect(file.base, file.version)
         self._notify_change()
-
-    def _save(self) -> None:
-        """Write the ledger. If that fails, nothing further is done before it has succeeded."""
-        self._saved = False
-        self.ledger.save()
-        self._saved = True
 
     def _is_due(self) -> bool:
         # Stamp and flag are taken before the source is read: what changes during the read causes another poll.
@@ -240,81 +213,18 @@ class Transfer:
             # Compared by identity: a rollback makes a new Deployment even for the same version.
             if ledger.held != held or (ledger.rolling or ledger.current) is not serving:
                 return  # a rollback came in between
-            if ledger.rolling is not None:
-                self._give_up(ledger.rolling)
-            deployment = Deployment(chain=good)
-            deployment.enter(Phase.DOWNLOADING)
-            ledger.rolling = deployment
-            ledger.held = 0  # the store names another version than the one that was rolled back from
-            self._save()
-            log.info("version %d: rollout begins, base %d", deployment.version, deployment.link.base)
-            reach("transfer.built")
-            self._set_desired()
+            self._rollout.begin(good)
 
     def _follow_again(self, held: int) -> None:
         """Forget the held version: the source names the one in service, so whatever it names next is rolled out."""
         with self._changed:
             if self.ledger.held == held:
                 self.ledger.held = 0
-                self._save()
+                self._rollout.save()
 
     def _advance(self) -> None:
-        """Take the steps of the rollout that can be taken now.
-
-        Each phase is in the ledger before the desired state asks for it, so that a transfer that is killed in between
-        resumes with the same step.
-        """
-        ledger = self.ledger
-        # Several phases may be over at once, for instance after a restart with servers that have loaded the version.
-        while (rolling := ledger.rolling) is not None and not self._stopping:
-            verdict = self._verdict(rolling)
-            if verdict.decision is Decision.WAIT:
-                return
-            rolling.behind = list(verdict.behind)
-            without = f", except {', '.join(verdict.behind)}" if verdict.behind else ""
-            step = "version %d: all %d instances have %s it%s"
-            if rolling.phase is Phase.DOWNLOADING:
-                log.info(step, rolling.version, len(self.reconcilers), "downloaded", without)
-                rolling.enter(Phase.LOADING)
-                self._save()
-                reach("transfer.downloaded")
-            elif rolling.phase is Phase.LOADING:
-                log.info(step, rolling.version, len(self.reconcilers), "loaded", without)
-                reach("transfer.loaded")
-                # The number is in the ledger before any server is told to switch, so that it is never used twice.
-                ledger.number = rolling.number = next_number(ledger, self.instances)
-                rolling.enter(Phase.SWITCHING)
-                self._save()
-                reach("transfer.numbered")
-            else:
-                log.info(step, rolling.version, len(self.reconcilers), "switched to", without)
-                reach("transfer.switched")
-                rolling.enter(Phase.FINISHED)
-                ledger.end(rolling)
-                ledger.current, ledger.rolling = rolling, None
-                self._save()
-                log.info("version %d: rollout finished, switch %d", rolling.version, rolling.number)
-                self._tidy()
-                reach("transfer.finished")
-                # For rollback(), which waits until its deployment is no longer the rolling one.
-                self._changed.notify_all()
-            self._set_desired()
-
-    def _verdict(self, rolling: Deployment) -> Verdict:
-        return judge_deployment(rolling, self.instances, patience=self.plan.patience, now=time.monotonic())
-
-    def _give_up(self, rolling: Deployment) -> None:
-        log.warning(
-            "version %d was not finished (%s); a newer one takes its place", rolling.version, rolling.phase.value
-        )
-        self.ledger.end(rolling)
-        if rolling.phase is Phase.SWITCHING:  # some servers serve it already: it is what a newer one comes after
-            self.ledger.current = rolling
-
-    def _set_desired(self) -> None:
-        desired = desired_state(self.ledger, self.builds)
-        for reconciler in self.reconcilers:
-            reconciler.set_desired(desired)
+        if not self._stopping:
+            self._rollout.advance()
 
     def _notify_change(self) -> None:
         with self._changed:

@@ -57,6 +57,19 @@ def parquet_blocks(
     _complete(file, start, first)
 
 
+def parquet_columns(file: File) -> tuple[str, ...] | None:
+    """The columns of a Parquet file; None if it is empty."""
+    with file.open() as raw:
+        # An empty file is a file without rows, which is allowed; pyarrow would refuse it as Parquet.
+        if not raw.read(1):
+            return None
+        raw.seek(0)
+        try:
+            return tuple(pq.ParquetFile(raw).schema_arrow.names)
+        except pa.ArrowException as error:
+            raise DataError(f"cannot be read as Parquet: {error}") from error
+
+
 def row_groups(file: File) -> list[int]:
     """The bytes of each row group of a Parquet file."""
     with file.open() as raw:

@@ -11,8 +11,6 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from clickline.errors import DataError
 
 _PIECE = 1 << 18
@@ -148,6 +146,8 @@ def _gzip(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
 
 def _zstd(head: bytes, raw: BinaryIO, path: str, size: int) -> Iterator[bytes]:
     # pyarrow's stream, because zstandard's own readers take a truncated frame for the end of the file.
+    import pyarrow as pa
+
     prefixed = _Prefixed(head, raw)
     stream = pa.CompressedInputStream(pa.PythonFile(prefixed, mode="r"), "zstd")
     while True:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, get_args
+from typing import IO, Any, Literal, Protocol, TypedDict, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +66,16 @@ class _Part:
     @property
     def unfinished(self) -> Path:
         return self.path.with_name(self.path.name + _UNFINISHED)
+
+
+class WriteOptions(TypedDict, total=False):
+    """The named arguments of `write`, for functions that pass them on."""
+
+    test_rows: int
+    files: int
+    compress: Compression
+    force: bool
+    progress: Callable[[int], None] | None
 
 
 def write(

@@ -2,8 +2,8 @@
 
     data → training → a version → file server, transfer, cube → predictor → its predictions, measured
 
-The stages before the suite are in `stack_stages`, the processes in `suite`. Progress is reported by events
-(`stack_events`); nothing here prints.
+The stages before the suite are in `stack_stages`, the processes in `suite`, what they come to in `stack_report`.
+Progress is reported by events (`stack_events`); nothing here prints.
 """
 
 from __future__ import annotations
@@ -12,84 +12,35 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
-from clickline.client.raw_rows import Instance, first_rows, raw_rows
 from clickline.config import Job
-from clickline.data.schema import Schema
 from clickline.launch.stack import stack_stages
-from clickline.launch.stack.served_evaluation import ServedEvaluation, ServedMetrics
 from clickline.launch.stack.stack_events import (
     DeliveryProblem,
     DeliveryProgress,
     Emit,
     EventWatcher,
-    NoTestData,
     ProcessStarted,
     Stage,
-    StageEnded,
-    StageStarted,
     VersionSwitched,
+    reported,
 )
-from clickline.launch.stack.stack_stages import FinishedRun
+from clickline.launch.stack.stack_report import StackReport, measure_stack
 from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
-from clickline.launch.suite_record import ComponentRecord
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process_events import ProcessChange, ProcessEvent
 from clickline.progress import LogOnly
 from clickline.serve.serve_settings import read_suite_config
-from clickline.versions.manifest import Manifest
 from clickline.versions.store import open_store
 
 DEMO_ROWS = 250_000
-_SAMPLES = 5
 _POLL_EVERY = 0.05
 _VERSION_EVERY = 1.0
 """Seconds between looks at which version is in service, while the stack is waited for."""
-
-
-@dataclass(frozen=True)
-class SamplePrediction:
-    """A row of the data, and what was predicted for it."""
-
-    features: Instance
-    label: float
-    probability: float
-    version: int
-
-
-@dataclass(frozen=True)
-class StackReport:
-    """What a stack came to: the run, the version, where everything is, how good its predictions are."""
-
-    state: str
-    best_auc: float | None
-    """The best that any model could reach, if the data is the demo's."""
-    training: Literal["trained", "resumed", "kept"]
-    run: str
-    checkpoint: str
-    rows: int
-    seconds: float
-    test: dict[str, float]
-    store: str
-    version: int
-    kind: str
-    trained_auc: float | None
-    """On test data, measured by the trainer of the model that is served."""
-    first_prediction_seconds: float
-    samples: list[SamplePrediction]
-    http: str
-    model: str
-    files: str
-    transfer: str
-    token_file: str
-    components: list[ComponentRecord]
-    served: ServedMetrics | None
-    """On test data, through the predictor; None if the job has none."""
 
 
 class LocalStack:
@@ -176,7 +127,7 @@ def up(
             if which in (Stage.DATA, Stage.TRAINING, Stage.PUBLISHING):
                 phase = {"phase": which.value, "http": None, "components": []}
                 write_suite(directory, {**supervisor_record(started=started), **phase})
-            with _reported(which, emit):
+            with reported(which, emit):
                 yield
 
         if config is not None:  # what is wrong with it is said before anything is trained
@@ -207,18 +158,9 @@ def up(
             _deliver(suite, manifest.version, emit)
         with stage(Stage.FIRST_VERSION):
             suite.until(lambda: bool(suite.http), what="the predictor's first complete version")
-        report = _measured(suite, resolved, run, manifest, state=state, best=best, began=began, emit=emit)
+        report = measure_stack(suite, resolved, run, manifest, state=state, best=best, began=began, emit=emit)
         # From here on the stack owns the processes and the claim; any error before has ended both.
         return LocalStack(suite, report, emit=emit, exits=exits.pop_all())
-
-
-@contextmanager
-def _reported(stage: Stage, emit: Emit) -> Iterator[None]:
-    emit(StageStarted(stage))
-    try:
-        yield
-    finally:
-        emit(StageEnded(stage))
 
 
 class _StartCounter:
@@ -250,64 +192,3 @@ def _deliver(suite: Suite, version: int, emit: Emit) -> None:
         return status.has_delivered(version)
 
     suite.until(is_delivered, what=f"the delivery of version {version}", every=0.1)
-
-
-def _measured(
-    suite: Suite,
-    job: Job,
-    run: FinishedRun,
-    manifest: Manifest,
-    *,
-    state: str | Path,
-    best: float | None,
-    began: float,
-    emit: Emit,
-) -> StackReport:
-    """Predict some rows, then all test rows: what comes back is what `up` is about."""
-    data, schema = job.data, Schema.from_dict(manifest.data_schema)
-    with ServedEvaluation(suite, label=next(iter(manifest.data_schema["labels"]))) as evaluation:
-        sample = first_rows(data, schema, data.test or data.valid or data.train, _SAMPLES)
-        predicted = evaluation.predict(sample.instances)
-        first_prediction = round(time.monotonic() - began, 2)
-        served = None
-        if data.test:
-            total = run.test.get("rows")
-            with _reported(Stage.MEASURING, emit):
-                parts = raw_rows(data, schema, data.test)
-                served = evaluation.measure(parts, total=int(total) if total else None, on_progress=emit)
-        else:
-            emit(NoTestData())
-    record = suite.record()
-    return StackReport(
-        state=str(state),
-        best_auc=best,
-        training=run.how,
-        run=str(run.directory),
-        checkpoint=str(run.checkpoint),
-        rows=run.rows,
-        seconds=run.seconds,
-        test=run.test,
-        store=str(Path(state) / "versions"),
-        version=manifest.version,
-        kind=manifest.kind,
-        trained_auc=_trained_auc(manifest),
-        first_prediction_seconds=first_prediction,
-        samples=[
-            SamplePrediction(features, float(label), probability, predicted.version)
-            for features, label, probability in zip(
-                sample.instances, sample.labels[:, 0], predicted.probabilities, strict=True
-            )
-        ],
-        http=suite.http,
-        model=suite.model,
-        files=suite.files,
-        transfer=suite.cube.url,
-        token_file=record["token_file"],
-        components=record["components"],
-        served=served,
-    )
-
-
-def _trained_auc(manifest: Manifest) -> float | None:
-    area = manifest.training.get("figures", {}).get("test", {}).get("auc")
-    return None if area is None else float(area)

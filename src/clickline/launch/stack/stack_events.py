@@ -6,7 +6,8 @@ do in words of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -185,3 +186,13 @@ class EventWatcher:
 
     def end(self) -> None:
         self._emit(TaskEnded())
+
+
+@contextmanager
+def reported(stage: Stage, emit: Emit) -> Iterator[None]:
+    """Emit that a stage begins, and that it has ended, however it ends."""
+    emit(StageStarted(stage))
+    try:
+        yield
+    finally:
+        emit(StageEnded(stage))

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from clickline.data.embeddings import Fields
 from clickline.models.base import Model
 from clickline.models.interactions import SelfAttention
-from clickline.models.layers import MLP, Share, Size, Widths, linear
+from clickline.models.layers import MLP, linear
+from clickline.models.parameter_types import Share, Size, Widths
 
 
 class AutoInt(Model):

@@ -20,7 +20,8 @@ from clickline.data.embeddings import Embedding, Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
 from clickline.models.interactions import HistoryAttention
-from clickline.models.layers import MLP, Activation, Share, Size, Widths
+from clickline.models.layers import MLP
+from clickline.models.parameter_types import Activation, Share, Size, Widths
 
 
 class DIN(Model):

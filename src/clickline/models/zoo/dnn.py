@@ -7,7 +7,8 @@ from torch import Tensor
 
 from clickline.data.embeddings import Fields
 from clickline.models.base import Model
-from clickline.models.layers import MLP, Share, Size, Widths
+from clickline.models.layers import MLP
+from clickline.models.parameter_types import Share, Size, Widths
 
 
 class DNN(Model):

@@ -12,8 +12,9 @@ from torch import Tensor
 from clickline.data.embeddings import Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
-from clickline.models.interactions import Bilinear, BilinearKind, Squeeze
-from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths
+from clickline.models.interactions import Bilinear, Squeeze
+from clickline.models.layers import MLP, FirstOrder
+from clickline.models.parameter_types import BilinearKind, Share, Size, Widths
 
 
 class FiBiNET(Model):

@@ -17,7 +17,8 @@ from clickline.data.embeddings import Fields
 from clickline.errors import ModelError
 from clickline.models.base import Model
 from clickline.models.interactions import BilinearFusion
-from clickline.models.layers import MLP, Share, Size, TensorModule, Widths, linear
+from clickline.models.layers import MLP, TensorModule, linear
+from clickline.models.parameter_types import Share, Size, Widths
 
 
 class FinalMLP(Model):

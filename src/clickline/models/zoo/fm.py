@@ -7,7 +7,8 @@ from torch import Tensor
 from clickline.data.embeddings import Fields
 from clickline.models.base import Model
 from clickline.models.interactions import pairwise
-from clickline.models.layers import FirstOrder, Size
+from clickline.models.layers import FirstOrder
+from clickline.models.parameter_types import Size
 
 
 class FM(Model):

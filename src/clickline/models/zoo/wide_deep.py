@@ -13,7 +13,8 @@ from torch import Tensor
 
 from clickline.data.embeddings import Fields
 from clickline.models.base import Model
-from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths
+from clickline.models.layers import MLP, FirstOrder
+from clickline.models.parameter_types import Share, Size, Widths
 
 
 class WideDeep(Model):

@@ -15,7 +15,8 @@ from torch import Tensor
 from clickline.data.embeddings import Fields
 from clickline.models.base import Model
 from clickline.models.interactions import CIN
-from clickline.models.layers import MLP, FirstOrder, Share, Size, Widths, linear
+from clickline.models.layers import MLP, FirstOrder, linear
+from clickline.models.parameter_types import Share, Size, Widths
 
 
 class XDeepFM(Model):

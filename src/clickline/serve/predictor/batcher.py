@@ -20,17 +20,12 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from time import perf_counter
 
-import numpy as np
-from numpy.typing import NDArray
-
-from clickline.data.batch import join
-from clickline.errors import ClicklineError
-from clickline.net.request_errors import RequestError, refuse
+from clickline.net.request_errors import refuse
 from clickline.serve.failure_log import log_failure
 from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
-from clickline.serve.prediction import Outcome, PredictionResult
-from clickline.serve.predictor.queued_request import QueuedRequest, move
-from clickline.serve.predictor.row_sources import VersionGoneError
+from clickline.serve.prediction import Outcome
+from clickline.serve.predictor.batch_computation import BatchComputation
+from clickline.serve.predictor.queued_request import QueuedRequest
 from clickline.serve.serve_settings import ServeLimits
 
 _log = logging.getLogger(__name__)
@@ -44,6 +39,7 @@ class Batcher:
     ) -> None:
         self._limits = limits
         self._counts: MetricSink = NoMetrics() if counts is None else counts
+        self._computation = BatchComputation(self._counts, finish=self._finish)
         self._queue: SimpleQueue[QueuedRequest | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -209,81 +205,9 @@ class Batcher:
             else:
                 in_time.append(request)
         if in_time:
-            self._answer(in_time)
+            self._computation.answer(in_time)
             seconds = (perf_counter() - start) / len(in_time)
             self._pace += 0.1 * (seconds - self._pace)
-
-    def _answer(self, group: list[QueuedRequest]) -> None:
-        """Compute requests that all have the same version, and finish them."""
-        version = group[0].model_version
-        try:
-            # `join` empties the list that it is given; the requests keep their batches, for `_move` and a second try.
-            batch = group[0].question.batch if len(group) == 1 else join([request.question.batch for request in group])
-            probability = version.predict(batch, requests=len(group))
-        except VersionGoneError as error:
-            self._move(group, str(error))
-            return
-        except RequestError as error:
-            # Raised by the row source, not for the values of one request: to try each alone would only send more reads
-            # to a cube that fails.
-            for request in group:
-                self._finish(request, error)
-            return
-        except Exception as error:  # a bug, or a network that fails on some values
-            if len(group) > 1:  # one of them may be the cause; the others must not fail with it
-                for request in group:
-                    self._answer([request])
-                return
-            if not isinstance(error, ClicklineError):
-                log_failure(_log, "a prediction failed", error)
-            self._finish(group[0], refuse("internal", f"the prediction failed: {error}"))
-            return
-        self._counts.observe("clickline_batch_rows", len(batch))
-        self._counts.count("clickline_rows_total", len(batch))
-        self._count_predicted(group, probability, version.labels)
-        first = 0
-        for request in group:
-            last = first + len(request)
-            result = PredictionResult(
-                probability[first:last], version.version, request.served.name, request.series.variant, version.labels
-            )
-            # In the cache of the version that computed it, which need not be the one that was chosen.
-            if request.cache_key is not None and version.requests is not None:
-                version.requests.put(request.cache_key, result.probability, request.question.missing)
-            self._finish(request, result)
-            first = last
-
-    def _count_predicted(
-        self, group: list[QueuedRequest], probability: NDArray[np.float32], labels: tuple[str, ...]
-    ) -> None:
-        """Count probabilities: once for the whole batch, unless it has requests of several variants."""
-        first = last = 0
-        for number, request in enumerate(group, 1):
-            last += len(request)
-            if number < len(group) and group[number].series is request.series:
-                continue
-            for column, label in enumerate(labels):
-                values = probability[first:last, column]
-                self._counts.observe_all("clickline_predicted_probability", values, request.series.predicted(label))
-            first = last
-
-    def _move(self, group: list[QueuedRequest], why: str) -> None:
-        """The cube does not have the version any more: compute anew with the one that is current now."""
-        moved: list[QueuedRequest] = []
-        for request in group:
-            try:
-                move(request, why)
-                moved.append(request)
-            except RequestError as error:
-                self._finish(request, error)
-            except Exception as error:
-                log_failure(_log, "a request could not be read again", error)
-                self._finish(request, refuse("internal", f"the request could not be read again: {error}"))
-        # `_answer` may come back here if that version is gone too; `move` ends this after _MOST_MOVES.
-        while moved:  # another switch may have come between them
-            same = [request for request in moved if request.model_version is moved[0].model_version]
-            moved = [request for request in moved if request.model_version is not same[0].model_version]
-            self._answer(same)
 
     def _took(self, group: list[QueuedRequest]) -> None:
         with self._lock:

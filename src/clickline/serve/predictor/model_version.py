@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Protocol, Self
 
@@ -83,23 +83,25 @@ class RowReadLog:
         self._seconds = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class VersionOptions:
+    """How the versions of one model are loaded, predict and are counted: the same for all of them."""
+
+    cache: VersionCache | None = None
+    """Where copies of files are kept, for a store that is not on this machine."""
+    model: str = ""
+    """Its name in the metrics."""
+    caches: CacheSizes = NO_CACHES
+    threads: int = 1
+    counts: MetricSink = field(default_factory=NoMetrics)
+    row_reads: RowReadLog = field(default_factory=RowReadLog)
+
+
 class ModelVersion:
     """One version. Any number of threads may predict with it."""
 
-    def __init__(
-        self,
-        chain: Chain,
-        source: VersionRows,
-        *,
-        digest: str,
-        model: str = "",
-        caches: CacheSizes = NO_CACHES,
-        threads: int = 1,
-        counts: MetricSink | None = None,
-        row_reads: RowReadLog | None = None,
-    ) -> None:
-        """`model`: its name in the metrics."""
-        self.requests = RequestCache(caches.requests) if caches.requests else None
+    def __init__(self, chain: Chain, source: VersionRows, *, digest: str, options: VersionOptions) -> None:
+        self.requests = RequestCache(options.caches.requests) if options.caches.requests else None
         """Results of earlier requests, if they are to be kept."""
         self.manifest: Manifest = chain.manifest
         self.version = self.manifest.version
@@ -112,11 +114,10 @@ class ModelVersion:
         self.watermark = self.manifest.watermark
         self.files: Mapping[str, _native.Dictionary] = chain.files
         """Row files by SHA-256."""
-        self._source, self._threads = source, threads
-        self._counts: MetricSink = NoMetrics() if counts is None else counts
-        self._row_reads = RowReadLog() if row_reads is None else row_reads
-        self._rows_series, self._network_series = series("rows", model), series("network", model)
-        self._network = Network(chain.network(), name=f"network of version {self.version}", threads=threads)
+        self._source, self._threads = source, options.threads
+        self._counts, self._row_reads = options.counts, options.row_reads
+        self._rows_series, self._network_series = series("rows", options.model), series("network", options.model)
+        self._network = Network(chain.network(), name=f"network of version {self.version}", threads=options.threads)
         if OUTPUT not in self._network.outputs:
             raise VersionError(f"version {self.version}: its network has no output {OUTPUT}")
         self._input_builder = InputBuilder(
@@ -130,28 +131,12 @@ class ModelVersion:
         number: int,
         *,
         done: Donefile,
+        options: VersionOptions,
         known: Mapping[str, _native.Dictionary] | None = None,
-        cache: VersionCache | None = None,
-        model: str = "",
-        caches: CacheSizes = NO_CACHES,
-        threads: int = 1,
-        counts: MetricSink | None = None,
-        row_reads: RowReadLog | None = None,
     ) -> Self:
         """Load and check a version with rows from the store's own files. `known`: files that are mapped already."""
-        with opened(store, number, done=done, known=known, cache=cache) as chain:
-            digest = done.entries[number].sha256
-            rows = LocalRows(chain.layers)
-            version = cls(
-                chain,
-                rows,
-                digest=digest,
-                model=model,
-                caches=caches,
-                threads=threads,
-                counts=counts,
-                row_reads=row_reads,
-            )
+        with opened(store, number, done=done, known=known, cache=options.cache) as chain:
+            version = cls(chain, LocalRows(chain.layers), digest=done.entries[number].sha256, options=options)
             # Inside the block, which may remove copies of a remote store at its end; mapped row files stay readable.
             version.check(chain.sample())
         return version
@@ -163,29 +148,22 @@ class ModelVersion:
         number: int,
         *,
         done: Donefile,
+        options: VersionOptions,
         cube: Cube,
         failure: Failure = "error",
-        cache: VersionCache | None = None,
-        model: str = "",
-        caches: CacheSizes = NO_CACHES,
-        threads: int = 1,
-        counts: MetricSink | None = None,
-        row_reads: RowReadLog | None = None,
     ) -> Self:
         """Load and check a version with rows from a cube that has it; network and golden sample come from the store."""
-        with opened_without_rows(store, number, done=done, cache=cache) as chain:
-            digest, tables = done.entries[number].sha256, chain.manifest.tables
-            rows = CubeRows(cube, number, tables=tables, failure=failure, counts=counts, model=model, cache=caches.rows)
-            version = cls(
-                chain,
-                rows,
-                digest=digest,
-                model=model,
-                caches=caches,
-                threads=threads,
-                counts=counts,
-                row_reads=row_reads,
+        with opened_without_rows(store, number, done=done, cache=options.cache) as chain:
+            rows = CubeRows(
+                cube,
+                number,
+                tables=chain.manifest.tables,
+                failure=failure,
+                counts=options.counts,
+                model=options.model,
+                cache=options.caches.rows,
             )
+            version = cls(chain, rows, digest=done.entries[number].sha256, options=options)
             version.check(chain.sample())
         return version
 

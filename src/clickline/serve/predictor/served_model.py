@@ -3,11 +3,7 @@
 A new version is loaded, checked and warmed up beside the current one and then switched to by a single assignment;
 requests that have begun finish with the one they were given. A version that cannot be loaded, or does not predict its
 golden sample as the trainer did, is reported and retried after a while; the current one stays. A rollback to an earlier
-version works in the same way.
-
-Which version is wanted: without a cube, the one that the store's donefile names. With a cube, the one in service there.
-All answers of a cube carry the version of the highest switch, also of a switch back, so any read brings the news;
-`refresh` reads a few keys in case there is no other read. A version that one shard has switched to is loaded on all.
+version works in the same way. Which version is wanted is in `wanted_version`.
 """
 
 from __future__ import annotations
@@ -18,23 +14,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from clickline.cube.cube_client import ALL_FAILED, Cube
-from clickline.errors import ClicklineError, PeerError, VersionError
+from clickline.cube.cube_client import Cube
+from clickline.errors import ClicklineError
 from clickline.net.predictor_documents import ModelStatus
 from clickline.net.request_errors import refuse
 from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
-from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, ModelVersion, RowReadLog
+from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, ModelVersion, VersionOptions
 from clickline.serve.predictor.row_sources import Failure, VersionGoneError
-from clickline.versions import donefile
-from clickline.versions.donefile import DONEFILE, Donefile
-from clickline.versions.manifest import read_manifest
+from clickline.serve.predictor.wanted_version import WantedVersion
+from clickline.versions.donefile import Donefile
 from clickline.versions.store import Store
 from clickline.versions.version_cache import VersionCache
 
-_PROBE = (np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-"""Arbitrary keys that fall on all shards of any usual cube."""
 _LONGEST_PAUSE = 30.0
 """Most seconds until a version that failed is tried again."""
 _MOST_DOUBLINGS = 32
@@ -81,16 +72,16 @@ class ServedModel:
     ) -> None:
         """`cache` is where copies of files are kept, for a store that is not on this machine; `caches` are those of
         rows and requests, of each version."""
-        self.name, self.store, self._cache = name, store, cache
+        self.name, self.store = name, store
         self._cube, self._on_failure = cube, failure
-        self._interval, self._keep, self._threads = interval, keep, threads
+        self._interval, self._keep = interval, keep
         self._counts: MetricSink = NoMetrics() if counts is None else counts
-        self._row_reads, self._caches = RowReadLog(), caches
+        self._options = VersionOptions(cache=cache, model=name, caches=caches, threads=threads, counts=self._counts)
+        self._wanted = WantedVersion(store, cube=cube, cache=cache)
         self._waiting_logged = False
         """Whether it was logged that there is no version yet."""
         self._state = _State()
         self._failure: _Failure | None = None
-        self._donefile: tuple[object, Donefile] | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -123,17 +114,17 @@ class ServedModel:
         # not take this lock; they read `_state`.
         with self._lock:
             try:
-                done = self._read_donefile()
-                wanted = done.serving if self._cube is None else self._version_of_cube(done, self._cube)
-                if not wanted:
+                done = self._wanted.donefile()
+                number = self._wanted.number(done, self._state.current)
+                if not number:
                     self._log_waiting()
                     return False
                 # The digest, since a version that was published again has the same number.
-                digest = done.entry(wanted, where=self.store.url).sha256
+                digest = done.entry(number, where=self.store.url).sha256
             except Exception as error:
                 self._note_failure((0, ""), error)
                 return False
-            return self._switch_to(wanted, digest, done)
+            return self._switch_to(number, digest, done)
 
     def start(self) -> None:
         """Poll in a thread of its own; at once if there is no version yet."""
@@ -208,34 +199,14 @@ class ServedModel:
         return True
 
     def _load(self, version: int, done: Donefile) -> ModelVersion:
+        options = self._options
         if self._cube is not None:
             return ModelVersion.from_cube(
-                self.store,
-                version,
-                done=done,
-                cube=self._cube,
-                failure=self._on_failure,
-                cache=self._cache,
-                model=self.name,
-                caches=self._caches,
-                threads=self._threads,
-                counts=self._counts,
-                row_reads=self._row_reads,
+                self.store, version, done=done, options=options, cube=self._cube, failure=self._on_failure
             )
         # A delta shares its base's files with the versions before it: those are mapped already.
         known = {digest: file for kept in self._state.kept.values() for digest, file in kept.files.items()}
-        return ModelVersion.from_files(
-            self.store,
-            version,
-            done=done,
-            known=known,
-            cache=self._cache,
-            model=self.name,
-            caches=self._caches,
-            threads=self._threads,
-            counts=self._counts,
-            row_reads=self._row_reads,
-        )
+        return ModelVersion.from_files(self.store, version, done=done, options=options, known=known)
 
     def _take(self, version: ModelVersion) -> None:
         before = self._state
@@ -263,39 +234,3 @@ class ServedModel:
             failed = f"version {what[0]} cannot be loaded" if what[0] else "cannot learn which version is wanted"
             _log.warning("model %s: %s: %s", self.name, failed, text)
         self._failure = _Failure(what, text, times, time.monotonic() + pause)
-
-    def _read_donefile(self) -> Donefile:
-        """The donefile; in a directory, it is read again only if the file has changed."""
-        identity: object = None
-        if self.store.directory is not None:
-            try:
-                # Before the content: if the file is replaced in between, the old identity makes the next poll read it.
-                stat = (self.store.directory / DONEFILE).stat()
-                identity = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            except OSError:
-                identity = None
-        if identity is None or self._donefile is None or self._donefile[0] != identity:
-            self._donefile = (identity, donefile.read(self.store))
-        return self._donefile[1]
-
-    def _version_of_cube(self, done: Donefile, cube: Cube) -> int:
-        """The version in service on the cube; 0 if there is none. It is learned by reading keys of any table."""
-        current = self._state.current
-        if current is not None:
-            manifest = current.manifest
-        elif done.serving is not None:
-            entry = done.entry(done.serving, where=self.store.url)
-            manifest = read_manifest(self.store, entry) if self._cache is None else self._cache.manifest(entry)
-        else:
-            return 0
-        try:
-            code = cube.get(next(iter(manifest.tables), "embedding"), _PROBE).code
-        except (
-            PeerError
-        ) as error:  # the table may be gone with its version; the client has heard the number all the same
-            if not cube.version:
-                raise VersionError(f"the cube does not report which version it serves: {error}") from error
-            return cube.version
-        if code == ALL_FAILED and not cube.version:
-            raise PeerError("no server of the cube can be reached")
-        return cube.version

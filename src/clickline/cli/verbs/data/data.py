@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clickline.cli.shared.output import AsJson, errors, print_json, say
+
+if TYPE_CHECKING:
+    from clickline.data.synthetic.log_description import WrittenLog
+    from clickline.data.synthetic.log_writer import Compression, WriteOptions
 
 app = typer.Typer(help="Make synthetic logs whose best possible AUC is known.", no_args_is_help=True)
 
@@ -47,10 +52,8 @@ def criteo(
     """
     from clickline.data.synthetic import write_criteo
 
-    common = _common(rows, seed, test_rows, files, compress, force)
-    with _progress(rows) as progress:
-        written = write_criteo(out, **common, ids=ids, progress=progress)
-    _show(written, as_json=as_json)
+    options = _options(rows, test_rows, files=files, compress=compress, force=force)
+    _make(partial(write_criteo, out, rows=rows, seed=seed, ids=ids, **options), rows, as_json=as_json)
 
 
 @app.command()
@@ -73,10 +76,8 @@ def movielens(
     """
     from clickline.data.synthetic import write_movielens
 
-    common = _common(rows, seed, test_rows, files, compress, force)
-    with _progress(rows) as progress:
-        written = write_movielens(out, **common, progress=progress)
-    _show(written, as_json=as_json)
+    options = _options(rows, test_rows, files=files, compress=compress, force=force)
+    _make(partial(write_movielens, out, rows=rows, seed=seed, **options), rows, as_json=as_json)
 
 
 @app.command()
@@ -96,15 +97,20 @@ def slots(
     """
     from clickline.data.synthetic import write_slots
 
-    common = _common(rows, seed, test_rows, files, compress, force)
-    with _progress(rows) as progress:
-        written = write_slots(out, **common, progress=progress)
-    _show(written, as_json=as_json)
+    options = _options(rows, test_rows, files=files, compress=compress, force=force)
+    _make(partial(write_slots, out, rows=rows, seed=seed, **options), rows, as_json=as_json)
 
 
-def _common(rows: int, seed: int, test_rows: int | None, files: int, compress: str, force: bool) -> dict[str, Any]:
+def _options(rows: int, test_rows: int | None, *, files: int, compress: Compression, force: bool) -> WriteOptions:
     test = rows // 5 if test_rows is None else test_rows
-    return {"rows": rows, "seed": seed, "test_rows": test, "files": files, "compress": compress, "force": force}
+    return {"test_rows": test, "files": files, "compress": compress, "force": force}
+
+
+def _make(write: Callable[..., WrittenLog], rows: int, *, as_json: bool) -> None:
+    """Write a log with a progress bar, and show what it has become."""
+    with _progress(rows) as progress:
+        written = write(progress=progress)
+    _show(written, as_json=as_json)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,9 +42,8 @@ def criteo(
     """
     from clickline.data.importers import import_criteo
 
-    with _progress("importing Criteo", shown=not as_json) as progress:
-        done = import_criteo(source, out, test_share=test_share, rows=rows, force=force, progress=progress)
-    _report(done, as_json=as_json)
+    call = partial(import_criteo, source, out, test_share=test_share, rows=rows, force=force)
+    _import("Criteo", call, as_json=as_json)
 
 
 @app.command()
@@ -61,9 +61,8 @@ def avazu(
     """
     from clickline.data.importers import import_avazu
 
-    with _progress("importing Avazu", shown=not as_json) as progress:
-        done = import_avazu(source, out, test_share=test_share, rows=rows, force=force, progress=progress)
-    _report(done, as_json=as_json)
+    call = partial(import_avazu, source, out, test_share=test_share, rows=rows, force=force)
+    _import("Avazu", call, as_json=as_json)
 
 
 @app.command()
@@ -86,10 +85,14 @@ def movielens(
     """
     from clickline.data.importers import import_movielens
 
-    with _progress("importing MovieLens", shown=not as_json) as progress:
-        done = import_movielens(
-            source, out, test_share=test_share, two_labels=two_labels, force=force, progress=progress
-        )
+    call = partial(import_movielens, source, out, test_share=test_share, two_labels=two_labels, force=force)
+    _import("MovieLens", call, as_json=as_json)
+
+
+def _import(dataset: str, call: Callable[..., Imported], *, as_json: bool) -> None:
+    """Import a dataset with a progress bar, and report what was written."""
+    with _progress(f"importing {dataset}", shown=not as_json) as progress:
+        done = call(progress=progress)
     _report(done, as_json=as_json)
 
 
