@@ -31,7 +31,8 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
         ("batch_size: 3", "batch_size, line 1: unknown key; did you mean train.batch_size?"),
         (
             "checkpoint: {zzz: 1}",
-            "checkpoint.zzz, line 1: unknown key; known keys: every_steps, every_epochs, keep, interrupt_timeout",
+            "checkpoint.zzz, line 1: unknown key; known keys: "
+            "every_steps, every_epochs, keep, interrupt_timeout, transfer",
         ),
         ("train:\n  epochs: 0", "train.epochs, line 2: 0 is too small; must be at least 1"),
         ("train: {epochs: 10001}", "train.epochs, line 1: 10001 is too large; must be at most 10000"),

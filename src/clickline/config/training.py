@@ -53,6 +53,9 @@ class Train(Section):
     """Write event files for TensorBoard into the run's directory."""
 
 
+CheckpointTransfer = Literal["auto", "directory", "network"]
+
+
 class CheckpointSettings(Section):
     every_steps: Annotated[int, Field(ge=0, le=10**12)] = 0
     """Steps between checkpoints. 0 = none within an epoch."""
@@ -62,3 +65,6 @@ class CheckpointSettings(Section):
     """How many of the newest are kept; the best one is always kept."""
     interrupt_timeout: Annotated[float, Field(ge=0, le=86_400)] = 10.0
     """Seconds for an interrupted run to end its step, and again to write a last checkpoint. 0 = it writes none."""
+    transfer: CheckpointTransfer = "auto"
+    """How parts of checkpoints get from servers to the coordinator and back: by the run's directory, which all of them
+    must see then, or over the network; auto: by the directory if the server sees it."""

@@ -22,13 +22,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config.cluster import Cluster
-from clickline.errors import PeerError, ReplacedError
+from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.processes.process_identity import birth, machine
 from clickline.ps.held_name import HeldName
 from clickline.ps.protocol import member_messages
+from clickline.ps.protocol.file_messages import CheckpointFileReply, CheckpointFileRequest
 from clickline.ps.protocol.framing import Arrays, pack, unpack
 from clickline.ps.protocol.member_messages import Figures, MemberReply, ServerLocation
 from clickline.ps.protocol.refusals import ErrorCode
@@ -95,6 +97,7 @@ class CoordinatorClient:
         self._lanes: list[_native.Lane] = [
             self._lane(lane=lane, deadline=cluster.deadline, retry_for=cluster.retry_for) for lane in (1, 2)
         ]
+        self._files: _native.Lane | None = None
         self._stopped = threading.Event()
         self._beating: threading.Thread | None = None
         self._more_figures: Figures = {}
@@ -178,11 +181,21 @@ class CoordinatorClient:
         arrays: Arrays | None = None,
         **options: Any,
     ) -> R:
+        return self._exchange(lane, request, kind, arrays, **options)[0]
+
+    def _exchange(
+        self,
+        lane: _native.Lane,
+        request: member_messages.MemberRequest,
+        kind: type[R],
+        arrays: Arrays | None = None,
+        **options: Any,
+    ) -> tuple[R, Arrays]:
         """The reply of the newest coordinator. Raises ReplacedError if this process was replaced."""
         until = time.monotonic() + self._cluster.retry_for
         while True:
             body = pack(msgspec.structs.replace(request, writer_epoch=self.writer_epoch), arrays)
-            reply, _ = unpack(lane.call(request.operation, [body], **options)[0], kind)
+            reply, content = unpack(lane.call(request.operation, [body], **options)[0], kind)
             code = None if reply.refusal is None else reply.refusal.code
             if reply.writer_epoch >= self.writer_epoch and code != ErrorCode.COORDINATOR_REPLACED:
                 self.writer_epoch = reply.writer_epoch
@@ -190,7 +203,7 @@ class CoordinatorClient:
                 self._callbacks.on_coordinator(reply.writer_epoch)
                 if reply.refusal is not None and code == ErrorCode.PROCESS_REPLACED:
                     raise ReplacedError(reply.refusal.message)
-                return reply
+                return reply, content
             # A coordinator that was replaced may go on answering for a while; the new one has its address soon.
             if time.monotonic() > until:
                 raise PeerError(
@@ -200,6 +213,18 @@ class CoordinatorClient:
                 )
             lane.set_address(0, self._coordinator, reconnect=True)
             self._stopped.wait(_RETRY_PAUSE)
+
+    def checkpoint_chunk(self, checkpoint: str, file: str, offset: int) -> NDArray[Any]:
+        """Bytes of a file of a checkpoint on the coordinator's host. Raises CheckpointError if it hands out none."""
+        request = CheckpointFileRequest(checkpoint=checkpoint, file=file, offset=offset)
+        # A lane of its own: a load that fetches files must not keep a request or the heartbeat waiting.
+        if self._files is None:
+            self._files = self._lane(lane=3, deadline=self._cluster.deadline, retry_for=self._cluster.retry_for)
+            self._lanes.append(self._files)
+        reply, arrays = self._exchange(self._files, request, CheckpointFileReply)
+        if reply.refusal is not None:
+            raise CheckpointError(reply.refusal.message)
+        return arrays["content"]
 
     def _follow_servers(self, servers: member_messages.ServerList | None) -> None:
         if servers is not None:

@@ -45,6 +45,7 @@ def run_pserver(job: Job, role: ProcessRole) -> None:
             on_coordinator=server.hear_of_coordinator,
         ),
     )
+    server.checkpoints.fetch_chunk = coordinator.checkpoint_chunk
     metrics = _metrics_server(job, coordinator)
     try:
         _serve(server, coordinator, hosted)
@@ -65,8 +66,11 @@ def _serve(server: ParameterServer, coordinator: CoordinatorClient, hosted: _Hos
     reply = coordinator.join()
     server.set_up(Schema.from_dict(reply.schema), incarnation=reply.incarnation, replaced=reply.replaced_clients)
     coordinator.introduce(generation=reply.generation)
-    if not reply.hold and server.load(reply.checkpoint, generation=reply.generation, warm=reply.warm):
-        coordinator.ask(ReadyRequest(), ReadyReply)
+    sees = server.checkpoints.sees(reply.directory)
+    if not reply.hold and server.load(
+        reply.checkpoint, generation=reply.generation, warm=reply.warm, directory=reply.directory
+    ):
+        coordinator.ask(ReadyRequest(sees_directory=sees), ReadyReply)
     log.info("serving part %d of %d at %s", server.part, server.parts, server.wire.address)
     while not server.stopped.wait(0.5):
         # A rollback changes the generation without a new join. A coordinator that takes over asks for it in the next

@@ -91,6 +91,7 @@ VALUES: dict[str, Any] = {
     "checkpoint.every_epochs": 2,
     "checkpoint.keep": 1,
     "checkpoint.interrupt_timeout": 0.0,
+    "checkpoint.transfer": "network",
     "cluster.pservers": 2,
     "cluster.trainers": 3,
     "cluster.agree.prefetch": 2,
@@ -174,6 +175,8 @@ TESTS: dict[str, str] = {
     "data.header": "data/reading/test_reading_batches.py::test_csv_without_header",
     "features.integers": "data/formats/test_schema.py::test_criteo_brings_its_own_features",
     "checkpoint.interrupt_timeout": _SAVED + "test_a_run_that_is_not_to_save_names_what_is_lost",
+    "checkpoint.transfer": "promises/training/test_checkpoints_over_the_network.py::"
+    "test_a_run_whose_checkpoints_travel_ends_with_the_same_bits_whoever_dies",
     "cluster.piece_attempts": _TRAINERS + "test_a_piece_that_kills_its_readers_is_set_aside",
     "cluster.restarts": "processes/test_supervisor.py::test_one_killed_is_started_again",
     "cluster.evict_after": "promises/test_two_hosts.py::test_a_host_is_cut_off_until_it_is_given_up_and_comes_back",

@@ -156,6 +156,7 @@ EFFECTS: dict[str, Condition] = {
     "checkpoint.every_epochs": always,
     "checkpoint.keep": always,
     "checkpoint.interrupt_timeout": always,
+    "checkpoint.transfer": _SERVERS,
     "cluster.pservers": always,
     "cluster.trainers": always,
     "cluster.agree.prefetch": strategies("async", "half_async"),

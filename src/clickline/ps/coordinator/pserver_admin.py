@@ -17,9 +17,11 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, PeerError, ReplacedError
+from clickline.ps.coordinator.part_files import fetch_parts
 from clickline.ps.coordinator.state.failures import LeaseRows
 from clickline.ps.coordinator.state.record import RecordFile
 from clickline.ps.protocol import pserver_messages as messages
+from clickline.ps.protocol.file_messages import PartReply, PartRequest
 from clickline.ps.protocol.framing import Arrays, pack, unpack
 from clickline.ps.protocol.member_messages import JsonObject
 from clickline.ps.protocol.refusals import ErrorCode
@@ -32,6 +34,8 @@ from clickline.train.model_factory import build
 R = TypeVar("R", bound=messages.ServerReply)
 _LONG = 3600.0
 """Seconds that a server may take to save or load."""
+_TRIES = 3
+"""A server that is started again while it has a part of a checkpoint loses it; all save again then."""
 _PROBE = 2.0
 """Seconds for a server to answer whether this coordinator is still the newest."""
 _PROBED = 4
@@ -137,13 +141,13 @@ class PserverAdmin:
         """Have every server write its part, and make one checkpoint of them. Trainers have paused."""
         staging = checkpoint_files.begin(directory, step=manifest["step"])
         try:
-            replies = self.order(messages.SaveRequest(staging=str(staging)), messages.SaveReply)
+            replies = self._saved_parts(staging)
             # Only directories named in a reply are used: a server that was replaced while it wrote may still be writing
             # to a directory of its own.
             files: dict[str, FileDigest] = {}
             for reply, _ in replies:
                 files |= reply.files
-                for name in reply.files:
+                for name in reply.files if reply.directory else ():
                     (staging.parent / reply.directory / name).rename(staging / name)
             sequences = {str(part): reply.sequences for part, (reply, _) in enumerate(replies)}
             tensors = self._dense([arrays for _, arrays in replies], buffers)
@@ -162,6 +166,20 @@ class PserverAdmin:
         finally:
             for left in staging.parent.glob(part_directory(staging, "*")):
                 shutil.rmtree(left, ignore_errors=True)
+
+    def _saved_parts(self, staging: Path) -> list[tuple[messages.SaveReply, Arrays]]:
+        """Have every server write its part; those that are not in a directory beside the staging one are fetched."""
+        for _ in range(_TRIES):
+            request = messages.SaveRequest(staging=str(staging.absolute()), directory=self._file.directory)
+            replies = self.order(request, messages.SaveReply)
+            far = {rank: reply.files for rank, (reply, _) in enumerate(replies) if not reply.directory}
+            if fetch_parts(self._ask_all, far, staging=staging, servers=self.servers):
+                return replies
+        raise CheckpointError(f"servers were started again in each of {_TRIES} tries to fetch their parts from them")
+
+    def _ask_all(self, requests: list[PartRequest]) -> list[tuple[PartReply, Arrays]]:
+        bodies = [pack(msgspec.structs.replace(one, writer_epoch=self._file.epoch)) for one in requests]
+        return self._checked(self._lane.call(PartRequest.operation, bodies), PartReply)
 
     def _dense(self, parts: list[Arrays], buffers: Arrays) -> dict[str, torch.Tensor]:
         """The servers' blocks side by side, by the names of the parameters."""

@@ -50,7 +50,17 @@ class Startup:
         if taking_over:
             return self._take_over()
         self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers, trainers=cluster.trainers))
+        self._say_how_checkpoints_travel()
         return False
+
+    def _say_how_checkpoints_travel(self) -> None:
+        far = [
+            f"{server.name} on {server.host}"
+            for server in self._state.members.live("pserver")
+            if not server.sees_directory
+        ]
+        if far:
+            self._watcher.say(f"checkpoints travel over the network: {', '.join(far)} without {self._state.directory}")
 
     def _take_over(self) -> bool:
         """Find out who has lived on without a coordinator; whether all must go back to the last snapshot.

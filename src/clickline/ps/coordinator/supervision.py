@@ -214,7 +214,12 @@ class Supervision:
             self.verified.add(path)
         # Before the order: a server that joins while the others load is told to load the same checkpoint.
         state.lifecycle.served_checkpoint = path
-        request = LoadRequest(checkpoint=path, generation=state.record.generation, warm=state.record.warm)
+        request = LoadRequest(
+            checkpoint=path,
+            generation=state.record.generation,
+            warm=state.record.warm,
+            directory=state.record_file.directory,
+        )
         self.order(request, LoadReply, rolling=rolling)
 
     def close(self) -> None:

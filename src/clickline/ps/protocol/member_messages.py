@@ -53,6 +53,14 @@ class ServerList(msgspec.Struct, frozen=True):
     by_rank: list[ServerLocation]
 
 
+class RunDirectory(msgspec.Struct, frozen=True):
+    """The run's directory on the coordinator's host, by which another process finds out whether it sees it as well."""
+
+    path: str
+    nonce: str
+    """Stands in the lock file of the directory, and is another one with each coordinator."""
+
+
 class NameHolder(msgspec.Struct, frozen=True):
     """The process that holds a name which another one wants."""
 
@@ -79,6 +87,8 @@ class JoinReply(MemberReply):
     """Servers: the checkpoint to load."""
     warm: str | None = None
     """Servers: the checkpoint whose weights the run began with."""
+    directory: RunDirectory | None = None
+    """Servers: where these checkpoints are."""
     hold: bool = False
     """Servers: load nothing before the coordinator orders it."""
     replaced_clients: list[int] = []
@@ -132,6 +142,8 @@ class ReadyRequest(MemberRequest):
 
     operation: ClassVar[str] = "ready"
     reply: ClassVar[type[MemberReply]] = ReadyReply
+    sees_directory: bool = True
+    """Whether it reads and writes checkpoints in the run's directory; otherwise they travel over the network."""
 
 
 class HeartbeatReply(MemberReply):

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import msgspec
 
-from clickline.ps.protocol import member_messages, pserver_messages, refusals, work_messages
+from clickline.ps.protocol import file_messages, member_messages, pserver_messages, refusals, work_messages
 from clickline.ps.protocol.refusals import ErrorCode
 
 Message = type[msgspec.Struct]
@@ -59,9 +59,11 @@ def page() -> str:
             *_common(member_messages.MemberRequest, member_messages.MemberReply, member_messages),
             *_operations(member_messages.REQUESTS, member_messages),
             *_operations(work_messages.REQUESTS, work_messages),
+            *_operations(file_messages.TO_COORDINATOR, file_messages),
             _PSERVER,
             *_common(pserver_messages.ServerRequest, pserver_messages.ServerReply, pserver_messages),
             *_operations(pserver_messages.REQUESTS, pserver_messages),
+            *_operations(file_messages.TO_SERVER, file_messages),
             "## Objects within messages\n",
             *_objects(),
             "",
@@ -109,6 +111,7 @@ def _objects() -> Iterator[str]:
     for message in (
         member_messages.ServerList,
         member_messages.ServerLocation,
+        member_messages.RunDirectory,
         member_messages.NameHolder,
         work_messages.WorkItem,
         work_messages.Round,

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from clickline.ps.protocol.member_messages import Figures
+from clickline.ps.protocol.member_messages import Figures, RunDirectory
 from clickline.ps.protocol.refusals import Refusal
 from clickline.train.checkpoints.checkpoint_digests import FileDigest
 
@@ -137,6 +137,7 @@ class LoadRequest(ServerRequest):
     checkpoint: str | None
     generation: int
     warm: str | None
+    directory: RunDirectory | None = None
 
 
 class RoundReply(ServerReply):
@@ -157,7 +158,7 @@ class SaveReply(ServerReply):
     files: dict[str, FileDigest] = {}
     """By name, what the manifest says of each file: size and digest."""
     directory: str = ""
-    """The directory beside the staging directory in which they are."""
+    """The directory beside the staging directory in which they are; empty: at the server, to be fetched by `part`."""
     steps: int = 0
     sequences: list[tuple[int, int, int]] = []
     """Client, lane, and the last sequence number that was executed."""
@@ -170,6 +171,7 @@ class SaveRequest(ServerRequest):
     reply: ClassVar[type[ServerReply]] = SaveReply
     staging: str
     """Directory of the checkpoint while it is being written."""
+    directory: RunDirectory | None = None
 
 
 class EpochReply(ServerReply):

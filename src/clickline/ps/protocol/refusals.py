@@ -27,6 +27,8 @@ class ErrorCode(StrEnum):
     """The process that asks has not joined, or was taken for dead: join again."""
     GENERATION_OVER = "generation_over"
     """The request belongs to a generation that was rolled back."""
+    NO_SUCH_FILE = "no_such_file"
+    """The process that is asked for a file does not have it: it was started again, or the file is of another time."""
     CHECKPOINT_FAILED = "checkpoint_failed"
     """A file of a checkpoint could not be written or read: that ends the run, not the server."""
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from clickline.errors import CheckpointError
+from clickline.ps.protocol import file_messages
 from clickline.ps.protocol import pserver_messages as messages
 from clickline.ps.protocol.framing import Arrays, pack
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
-from clickline.ps.staging import part_directory
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.warm_start import restart_rows
 from clickline.train.sparse_tables import owned_buckets
@@ -117,7 +118,10 @@ def geo_again(server: ParameterServer, request: messages.GeoRequest, arrays: Arr
 
 
 def load(server: ParameterServer, request: messages.LoadRequest, arrays: Arrays) -> Buffers:
-    server.load(request.checkpoint, generation=request.generation, warm=request.warm)
+    try:
+        server.load(request.checkpoint, generation=request.generation, warm=request.warm, directory=request.directory)
+    except CheckpointError as error:
+        return pack(messages.LoadReply(refusal=_checkpoint_failed(server, error)))
     return pack(messages.LoadReply())
 
 
@@ -128,9 +132,13 @@ def begin_round(server: ParameterServer, request: messages.RoundRequest, arrays:
 
 def save(server: ParameterServer, request: messages.SaveRequest, arrays: Arrays) -> Buffers:
     """Write this server's part of a checkpoint. Nothing is under way: trainers have paused."""
-    block, staging = server.loaded_block, Path(request.staging)
-    own = staging.with_name(part_directory(staging, f"{server.name}.{server.incarnation}"))
-    own.mkdir(exist_ok=True)
+    block, checkpoints = server.loaded_block, server.checkpoints
+    try:
+        own, directory = checkpoints.begin_part(
+            Path(request.staging), request.directory, writer=f"{server.name}.{server.incarnation}"
+        )
+    except CheckpointError as error:
+        return pack(messages.SaveReply(refusal=_checkpoint_failed(server, error)))
     # Tables, dense block and sequence numbers must be of one moment: a push that is in the tables but not in the
     # sequence numbers would be applied again after a restart.
     server.wire.shut()
@@ -143,8 +151,19 @@ def save(server: ParameterServer, request: messages.SaveRequest, arrays: Arrays)
         return pack(messages.SaveReply(refusal=_checkpoint_failed(server, error)))
     finally:
         server.wire.open()
-    reply = messages.SaveReply(files=files, directory=own.name, steps=block.steps, sequences=sequences)
+    if not directory:
+        checkpoints.part_written(files)
+    reply = messages.SaveReply(files=files, directory=directory, steps=block.steps, sequences=sequences)
     return pack(reply, tensors)
+
+
+def part(server: ParameterServer, request: file_messages.PartRequest, arrays: Arrays) -> Buffers:
+    """A chunk of a file that the last `save` has left here."""
+    content = server.checkpoints.part_chunk(request.file, request.offset) if request.file else b""
+    if content is None:
+        text = f"{server.name} has written no {request.file}"
+        return pack(file_messages.PartReply(refusal=Refusal(ErrorCode.NO_SUCH_FILE, text)))
+    return pack(file_messages.PartReply(), {"content": np.frombuffer(content, np.uint8)})
 
 
 def begin_epoch(server: ParameterServer, request: messages.EpochRequest, arrays: Arrays) -> Buffers:
@@ -208,6 +227,7 @@ OPERATIONS: dict[str, ServerOperation] = {
         (messages.LoadRequest, load, acknowledge),
         (messages.RoundRequest, begin_round, acknowledge),
         (messages.SaveRequest, save, acknowledge),
+        (file_messages.PartRequest, part, part),
         (messages.EpochRequest, begin_epoch, acknowledge),
         (messages.SweepRequest, sweep, acknowledge),
         (messages.ProgressRequest, progress, progress),

@@ -18,7 +18,9 @@ from clickline.config import Job
 from clickline.data.embeddings import Embedding
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
+from clickline.ps.protocol.member_messages import RunDirectory
 from clickline.ps.protocol.pserver_messages import StatsReply
+from clickline.ps.server.checkpoint_access import CheckpointAccess
 from clickline.ps.server.dense_vectors import vectors
 from clickline.ps.server.operation_dispatch import OperationDispatcher
 from clickline.ps.server.sync_rounds import SyncRounds
@@ -40,6 +42,11 @@ class ParameterServer:
     def __init__(self, *, job: Job, part: int, parts: int, address: str, token: bytes) -> None:
         self.job, self.part, self.parts = job, part, parts
         self.name = f"pserver.{part}"
+        self.checkpoints = CheckpointAccess(
+            name=self.name,
+            transfer=job.checkpoint.transfer,
+            buckets=owned_buckets(part=part, parts=parts),
+        )
         self.tables: dict[str, _native.Table] = {}
         self.embeddings: Mapping[str, Embedding] = {}
         self.block: DenseBlock | None = None
@@ -48,7 +55,7 @@ class ParameterServer:
         self.incarnation = 0
         """Counts the processes that have had this name."""
         self.start: str | None = None
-        """The checkpoint whose weights the run began with."""
+        """The checkpoint whose weights the run began with, where it is on this host."""
         self.stopped = threading.Event()
         self._schema: Schema | None = None
         self._schema_known = threading.Event()
@@ -72,7 +79,14 @@ class ParameterServer:
         """Note the writer epoch of a coordinator that was heard of: orders of earlier ones are refused from here on."""
         self._dispatcher.hear_of_coordinator(epoch)
 
-    def load(self, checkpoint: str | None, *, generation: int, warm: str | None = None) -> bool:
+    def load(
+        self,
+        checkpoint: str | None,
+        *,
+        generation: int,
+        warm: str | None = None,
+        directory: RunDirectory | None = None,
+    ) -> bool:
         """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed.
 
         One load at a time, and no two copies of the tables at once. False: a newer generation is to be loaded, so
@@ -87,7 +101,11 @@ class ParameterServer:
             self.wire.shut()
             try:
                 self._check_wanted(generation)
-                self._load(checkpoint, generation=generation, warm=warm)
+                self._load(
+                    self._local(checkpoint, directory, generation=generation),
+                    generation=generation,
+                    warm=self._local(warm, directory, generation=generation),
+                )
                 self._check_wanted(generation)
             except _NewerLoadWanted:
                 log.info("generation %d is not loaded: generation %d is wanted by now", generation, self._wanted)
@@ -95,6 +113,12 @@ class ParameterServer:
             self._ready.set()
             self.wire.open()
             return True
+
+    def _local(self, checkpoint: str | None, directory: RunDirectory | None, *, generation: int) -> str | None:
+        """Where a checkpoint is on this host, to which it may have to be fetched."""
+        if checkpoint is None:
+            return None
+        return str(self.checkpoints.readable(checkpoint, directory, check=lambda: self._check_wanted(generation)))
 
     def _check_wanted(self, generation: int) -> None:
         if generation < self._wanted:
@@ -197,6 +221,7 @@ class ParameterServer:
         if self.rounds is not None:
             self.rounds.abandon()
         self.wire.close()
+        self.checkpoints.close()
 
 
 class LeaseProgress:

@@ -38,7 +38,7 @@ from clickline.train.checkpoints.checkpoint_digests import (
 )
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_manifest import FORMAT, Checkpoint, CheckpointManifest, find, read
-from clickline.train.sparse_tables import BUCKETS
+from clickline.train.sparse_tables import BUCKETS, owned_buckets
 
 __all__ = [
     "DENSE",
@@ -47,6 +47,7 @@ __all__ = [
     "dense_tensors",
     "find",
     "finish",
+    "has_rows_of",
     "load",
     "load_tables",
     "newest_sound",
@@ -59,7 +60,7 @@ __all__ = [
     "write_tables",
 ]
 DENSE = "dense.safetensors"
-_TABLE = re.compile(r"table-(\w+?)(?:-\d{4}-of-\d{4})?\.rows")
+_TABLE = re.compile(r"table-(\w+?)(?:-(\d{4})-of-(\d{4}))?\.rows")
 
 
 def table_file(name: str, *, part: int = 0, parts: int = 1) -> str:
@@ -191,7 +192,7 @@ def load_tables(
     before_each: Callable[[], None] = lambda: None,
 ) -> None:
     """Load rows of some buckets, however many processes wrote them. `before_each` file is called, and may raise."""
-    found = _table_files(checkpoint)
+    found = _table_files(checkpoint, buckets)
     if found.keys() != tables.keys():
         raise CheckpointError(f"{checkpoint.path}: has tables {sorted(found)}, the model needs {sorted(tables)}")
     # Each file has the rows of one process; a table takes those of its buckets and skips the others.
@@ -206,7 +207,7 @@ def load_tables(
 
 def restore_tables(checkpoint: Checkpoint, tables: dict[str, _native.Table], *, buckets: tuple[int, int]) -> None:
     """Give rows that these tables have the weights and state that they have in the checkpoint."""
-    found = _table_files(checkpoint)
+    found = _table_files(checkpoint, buckets)
     for name, table in tables.items():
         for file in found.get(name, ()):
             try:
@@ -215,13 +216,25 @@ def restore_tables(checkpoint: Checkpoint, tables: dict[str, _native.Table], *, 
                 raise CheckpointError(f"{checkpoint.path / file}: {error}") from error
 
 
-def _table_files(checkpoint: Checkpoint) -> dict[str, list[str]]:
+def _table_files(checkpoint: Checkpoint, buckets: tuple[int, int]) -> dict[str, list[str]]:
+    """By table, the files that may have rows of these buckets."""
     found: dict[str, list[str]] = {}
     for file in sorted(checkpoint.manifest["files"]):
         match = _TABLE.fullmatch(file)
         if match is not None:
-            found.setdefault(match[1], []).append(file)
+            of_table = found.setdefault(match[1], [])
+            if has_rows_of(file, buckets):
+                of_table.append(file)
     return found
+
+
+def has_rows_of(file: str, buckets: tuple[int, int]) -> bool:
+    """Whether a file of a checkpoint may have rows of these buckets; what is no part of a table concerns everybody."""
+    match = _TABLE.fullmatch(file)
+    if match is None or match[2] is None:
+        return True
+    first, behind = owned_buckets(part=int(match[2]), parts=int(match[3]))
+    return first < buckets[1] and buckets[0] < behind
 
 
 def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

@@ -149,6 +149,11 @@ class RunLock:
         checkpoint_directories.recover(self.directory / "checkpoints")
 
 
+def nonce_in(directory: Path) -> str:
+    """The nonce of whoever has taken the directory last; empty if there is none, or it cannot be read."""
+    return str(_holder(directory / FILE).get("nonce", ""))
+
+
 def _object(path: Path) -> Mapping[str, object]:
     """The JSON object in a file; an empty one if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):

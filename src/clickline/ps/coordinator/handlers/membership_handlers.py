@@ -41,6 +41,7 @@ def join(
         schema=state.schema.to_dict(),
         checkpoint=lifecycle.served_checkpoint,
         warm=state.record.warm,
+        directory=state.record_file.directory,
     )
     if member.role == "pserver":
         _admit_server(context, request, member, reply, replaces=old is not None)
@@ -114,7 +115,7 @@ def ready(
     """A server has loaded, also if it was taken for dead meanwhile and has yet to join again."""
     member = context.state.members.by_client.get(caller.client)
     if member is not None:
-        member.ready = True
+        member.ready, member.sees_directory = True, request.sees_directory
     context.state.announce()
     return member_messages.ReadyReply()
 

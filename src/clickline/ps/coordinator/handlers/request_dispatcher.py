@@ -13,9 +13,9 @@ from enum import Enum, auto
 from typing import Any
 
 from clickline.errors import PeerError
-from clickline.ps.coordinator.handlers import membership_handlers, work_handlers
+from clickline.ps.coordinator.handlers import file_handlers, membership_handlers, work_handlers
 from clickline.ps.coordinator.handlers.context import Caller, HandlerContext
-from clickline.ps.protocol import member_messages, work_messages
+from clickline.ps.protocol import file_messages, member_messages, work_messages
 from clickline.ps.protocol.framing import Arrays, pack, unpack
 from clickline.ps.protocol.member_messages import MemberReply, MemberRequest
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
@@ -41,6 +41,8 @@ class MemberOperation:
     admission: AdmissionRule
     otherwise: Callable[[HandlerContext], MemberReply] = lambda context: MemberReply()
     """The reply to a process that is not admitted."""
+    read_content: Callable[[HandlerContext, Any], tuple[MemberReply, Arrays]] | None = None
+    """Answers in place of a reply without refusal, and without the state's lock: it reads files."""
 
 
 OPERATIONS: dict[str, MemberOperation] = {
@@ -62,6 +64,12 @@ OPERATIONS: dict[str, MemberOperation] = {
             work_messages.FinishedRequest, work_handlers.finished, AdmissionRule.JOINED, work_handlers.not_counted
         ),
         MemberOperation(work_messages.FailedRequest, work_handlers.failed, AdmissionRule.JOINED),
+        MemberOperation(
+            file_messages.CheckpointFileRequest,
+            file_handlers.checkpoint_file,
+            AdmissionRule.JOINED,
+            read_content=file_handlers.file_content,
+        ),
     )
 }
 """By the name that travels in the CALL frame."""
@@ -89,8 +97,11 @@ class RequestDispatcher:
                 reply = self._answer(entry, client, request, arrays)
                 # The handler may have waited, and the process may have been replaced meanwhile, or this coordinator.
                 reply = self._refusal(client) or reply
+        content: Arrays = {}
+        if entry.read_content is not None and reply.refusal is None:
+            reply, content = entry.read_content(self._context, request)
         reply.writer_epoch = epoch
-        return pack(reply)
+        return pack(reply, content)
 
     def _refusal(self, client: int) -> MemberReply | None:
         """Why nothing is answered, if so: this coordinator does not count any more, or the process does not."""

@@ -37,6 +37,8 @@ class Member:
     """When its last heartbeat came, by the monotonic clock."""
     ready: bool = False
     """Servers: has loaded what it should serve."""
+    sees_directory: bool = True
+    """Servers: reads and writes checkpoints in the run's directory."""
     state: MemberState = MemberState.WELL
     stats: Figures = field(default_factory=dict)
     pid: int = 0

@@ -19,7 +19,7 @@ from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.files.atomic import replace_file
 from clickline.files.failpoints import reach
 from clickline.files.typed_json import convert_json
-from clickline.ps.protocol.member_messages import JsonObject
+from clickline.ps.protocol.member_messages import JsonObject, RunDirectory
 from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
 from clickline.train.checkpoints.resume import refuse_position
 from clickline.train.monitoring.piece_progress import progress_in
@@ -158,6 +158,11 @@ class RecordFile:
     def epoch(self) -> int:
         """The writer epoch of this process: higher than that of every coordinator before."""
         return self._lock.epoch
+
+    @property
+    def directory(self) -> RunDirectory:
+        """The run's directory, for processes that may not see it."""
+        return RunDirectory(str(self._lock.directory.absolute()), self._lock.nonce)
 
     def check_holder(self) -> None:
         """Raise ReplacedError if another process has taken the run's directory."""
