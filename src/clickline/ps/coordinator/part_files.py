@@ -27,9 +27,7 @@ class _Part:
         """What to ask for next; no file once all are here."""
         if self._file is None and self._left:
             name, digest = self._left.pop(0)
-            place = self._staging / name
-            place.unlink(missing_ok=True)  # of a try before
-            self._file = ReceivedFile(place, digest, sender=self._sender)
+            self._file = ReceivedFile(self._staging, name, digest, sender=self._sender)
         if self._file is None:
             return PartRequest(file="", offset=0)
         return PartRequest(file=self._file.path.name, offset=self._file.received)

@@ -93,7 +93,7 @@ class CheckpointAccess:
         if self._part is not None and self._written.get(place.name) == listed:
             os.link(self._part / place.name, place)
             return
-        file = ReceivedFile(place, listed, sender="the coordinator")
+        file = ReceivedFile(place.parent, place.name, listed, sender="the coordinator")
         try:
             while not file.complete:
                 check()
