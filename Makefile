@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt pyproject.toml $(filter-out native/tests/%,$(wildcard native/*/*.h native/*/*.cpp native/*/*/*.h native/*/*/*.cpp))
 
-.PHONY: chaos key-effects fuzz soak up test test-bare test-wheel check bench bench-train bench-ps bench-cube bench-serve published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
+.PHONY: cluster image cluster-shell test-cluster chaos key-effects fuzz soak up test test-bare test-wheel test-wheel-up check bench bench-train bench-ps bench-cube bench-serve bench-hosts bench-operator published-tables strategies quality quality-movielens native-test reference docs pictures measures decisions clean
 
 up: $(VENV)/built
 	$(BIN)/clickline up
@@ -18,9 +18,30 @@ test: $(VENV)/built
 test-bare:
 	sh tests/setup/bare_root.sh sh -ec 'python3 tests/setup/make_up.py; make test'
 
+# Kubernetes 1.20 for tests, built once into ~/.cache/clickline, outside of the checkout: root on Debian, 7 minutes.
+# `make test` uses its API server if it is there.
+cluster:
+	nice -n 15 sh tests/setup/kubernetes/build.sh
+
+# The image of this checkout, built once for its dependencies into the same cache; prints tar files.
+image:
+	@nice -n 10 sh tests/setup/kubernetes/image.sh
+
+# A shell beside a cluster of one node in which pods run; all of it ends with the shell.
+cluster-shell: cluster
+	IMAGES="$$(nice -n 10 sh tests/setup/kubernetes/image.sh < /dev/null)" && export IMAGES && sh tests/setup/kubernetes/with_cluster.sh
+
+# Tests of pods that really run, in such a cluster; where there can be none (exit code 77), it says why.
+test-cluster: $(VENV)/built
+	sh tests/setup/kubernetes/test.sh $(BIN)/python
+
 # The wheel beside the newest PyTorch, or the one that TORCH names, in an environment of its own: gigabytes, minutes.
 test-wheel: $(VENV)/built
 	$(BIN)/python tests/setup/wheel.py
+
+# `clickline up --once` from the wheel, in an empty environment outside of the checkout.
+test-wheel-up: $(VENV)/built
+	$(BIN)/python tests/setup/wheel_up.py
 
 check: $(VENV)/built
 	$(BIN)/ruff check .
@@ -29,7 +50,7 @@ check: $(VENV)/built
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: bench-train bench-ps bench-cube bench-serve
+bench: bench-train bench-ps bench-cube bench-serve bench-hosts
 
 soak: $(VENV)/built
 	SOAK_SECONDS=$${SOAK_SECONDS:-7200} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/promises/serving/test_soak.py
@@ -52,6 +73,14 @@ bench-ps: $(VENV)/built
 bench-cube: $(VENV)/built
 	$(BIN)/python benchmarks/cube.py
 
+# As root: the hosts are network namespaces.
+bench-hosts: $(VENV)/built
+	$(BIN)/python benchmarks/hosts.py
+
+# The PaddleJob operator on an API server of `make cluster`, to the limits of benchmarks/operator_limits.json.
+bench-operator: $(VENV)/built
+	$(BIN)/python benchmarks/paddle_jobs.py
+
 bench-serve: $(VENV)/built
 	$(BIN)/python benchmarks/serve.py --rounds 5
 
@@ -73,7 +102,7 @@ strategies: $(VENV)/built
 quality: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/quality.py --synthetic
 
-# din and mmoe, on MovieLens 1M: CLICKLINE_MOVIELENS=ml-1m.zip
+# Clicks (din, mmoe) and ratings, on MovieLens 1M: CLICKLINE_MOVIELENS=ml-1m.zip
 quality-movielens: $(VENV)/built
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/movielens.py
 
@@ -94,7 +123,9 @@ reference: $(VENV)/built
 	$(BIN)/python -m clickline.cli.reference docs/reference
 	$(BIN)/python -m clickline.launch.variables docs/reference
 	$(BIN)/python -m clickline.ps.protocol.protocol_page docs/reference
+	$(BIN)/python -m clickline.compat.paddlerec.keys_page docs/reference
 	$(BIN)/python -m clickline.models.signature_source
+	$(BIN)/python -m clickline.operator.job.definition deploy/v1
 
 # The site in build/site, from docs/; a link that leads nowhere is an error. Nothing is loaded from elsewhere.
 docs: $(VENV)/built pictures

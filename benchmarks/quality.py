@@ -145,7 +145,8 @@ def scored(
         found, old = kept.scores({"job": seeded.model_dump(mode="json"), "rows": rows}, partial(_score, seeded))
         took = "kept from before" if old else f"{found['seconds']:.0f} s"
         file = Path(job.data.train[0]).name
-        console.print(f"  {file}  {title}, seed {seed}: AUC {found['auc']:.4f}  ({took})", highlight=False)
+        figure = f"RMSE {found['rmse']:.4f}" if "rmse" in found else f"AUC {found['auc']:.4f}"
+        console.print(f"  {file}  {title}, seed {seed}: {figure}  ({took})", highlight=False)
         for name in names:
             if name in found:
                 scores.setdefault(name, []).append(found[name])

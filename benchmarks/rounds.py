@@ -93,6 +93,12 @@ class Report:
         self.ratios[name] = round(value, 6)  # finer than what is wanted, so that rounding never decides
         self.wanted[name] = wanted
 
+    def keep(self) -> None:
+        """Begin with what an earlier run has written: what is measured now replaces it, figure by figure."""
+        if self._path.exists():
+            written = json.loads(self._path.read_text(encoding="utf-8"))
+            self.figures, self.ratios, self.wanted = written["figures"], written["ratios"], written["wanted"]
+
     def finish(self) -> None:
         """Print all ratios beside what is wanted of them, and write both files."""
         table = Table("ratio", "measured", "wanted", "")

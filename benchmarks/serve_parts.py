@@ -23,8 +23,8 @@ import httpx
 import numpy as np
 
 from clickline.config import Job
-from clickline.launch.local_processes import free_ports
-from clickline.launch.training_run import train_job
+from clickline.launch.local.local_processes import free_ports
+from clickline.launch.local.training_run import train_job
 from clickline.publish.publisher import Settings, publish
 from clickline.versions.store import open_store
 from datasets import Rows

@@ -24,7 +24,7 @@ from clickline.data.dataset import Dataset
 from clickline.data.normalization import fit
 from clickline.data.schema import Schema
 from clickline.train.learner import Learner
-from clickline.train.monitoring.journal import Interval
+from clickline.train.monitoring.metric_interval import Interval
 
 BATCH, SLOTS, DIM, DENSE, HIDDEN, THREADS = 1024, 26, 10, 13, 400, 2
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clickline.config import Job
+from support.kubernetes.cluster_fixture import cluster  # noqa: F401  (a fixture)
 from support.made_once import made_once
 from support.processes import small_settings
 from support.summaries.delivery_summary import write_deliveries

@@ -31,6 +31,7 @@ native=$!
 CLICKLINE_TEST_COUNTS=${CLICKLINE_TEST_COUNTS:-build/test-counts.json}
 export CLICKLINE_TEST_COUNTS # for docs/robustness.md
 rm -f "$CLICKLINE_TEST_COUNTS"
+unset PYTHONDONTWRITEBYTECODE # set in many containers: each of thousands of processes would compile what it imports
 setsid "$1" -m pytest -n 2 --dist worksteal --durations 40 &
 tests=$!
 wait "$tests"

@@ -15,11 +15,13 @@ SOURCE = Path(clickline.__file__).parent
 @pytest.mark.parametrize(
     ("words", "homes"),
     [
-        ("import fcntl", ["files/locks.py"]),
+        ("import fcntl", ["files/locks.py", "net/own_addresses.py"]),  # there for ioctl
         ("compare_digest(", ["net/tokens.py"]),
-        (".is_loopback", ["net/addresses.py"]),
+        # What runs on a host before Clickline is known to be there has nothing but Python.
+        (".is_loopback", ["net/addresses.py", "launch/ssh/remote/"]),
         ("url_to_fs(", ["compat/", "files/storage.py"]),  # compat: FTP, with options of its own
-        ("getaddrinfo(", ["collective/", "net/listening_sockets.py"]),  # collective: for PyTorch's store
+        # collective: for PyTorch's store
+        ("getaddrinfo(", ["collective/", "net/listening_sockets.py", "net/own_addresses.py", "launch/ssh/remote/"]),
         ("not an address to listen on", ["net/addresses.py"]),
         ("msgspec.convert(", ["files/typed_json.py"]),  # a type's first use must not be two threads'
     ],

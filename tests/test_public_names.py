@@ -24,6 +24,7 @@ NAMES = [
     "DataError",
     "Job",
     "JobError",
+    "LaunchedResult",
     "LoadedJob",
     "LocalStack",
     "Model",
@@ -35,6 +36,7 @@ NAMES = [
     "RowError",
     "VersionError",
     "__version__",
+    "launch_job",
     "read_job",
     "train_job",
     "up",
@@ -72,7 +74,7 @@ def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
     assert sorted([*imported, *declared]) == NAMES
 
 
-def test_the_stub_is_in_the_wheel(tmp_path: Path) -> None:
+def test_the_stub_and_the_workspaces_of_paddlerec_are_in_the_wheel(tmp_path: Path) -> None:
     # Without the native core, which takes minutes to compile: what is asked here is which files are packed.
     settings = {"wheel.cmake": "false"}
     build = f"import sys; from scikit_build_core.build import build_wheel; build_wheel(sys.argv[1], {settings})"
@@ -81,3 +83,5 @@ def test_the_stub_is_in_the_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
     assert {"clickline/__init__.pyi", "clickline/_native.pyi", "clickline/py.typed"} <= set(names)
+    workspace = "clickline/compat/paddlerec/workspaces/rank/dnn"
+    assert {f"{workspace}/config.yaml", f"{workspace}/data/sample_data/train/sample_train.txt"} <= set(names)

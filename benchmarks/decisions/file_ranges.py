@@ -24,7 +24,7 @@ import httpx
 import uvicorn
 from starlette.staticfiles import StaticFiles
 
-from clickline.launch.local_processes import free_ports
+from clickline.launch.local.local_processes import free_ports
 from closed_loop import measured, request_bytes
 from decision_table import DecisionTable, Options, options
 from peers import PeerError, scratch

@@ -55,10 +55,10 @@ using DenseTuple = std::tuple<std::string, std::string, int64_t, std::string, do
 
 void construct(Parser *self, std::string format, std::vector<std::string> columns, std::vector<std::string> labels,
                const std::vector<SlotTuple> &slots, const std::vector<DenseTuple> &dense, std::string weight,
-               std::string time, std::string group, bool raw_keys, std::string delimiter) {
+               std::string time, std::string group, bool raw_keys, std::string delimiter, bool numeric_labels) {
   ParserSpec spec{.format = std::move(format), .columns = std::move(columns), .labels = std::move(labels), .slots = {},
                   .dense = {}, .weight = std::move(weight), .time = std::move(time), .group = std::move(group),
-                  .raw_keys = raw_keys, .delimiter = std::move(delimiter)};
+                  .raw_keys = raw_keys, .numeric_labels = numeric_labels, .delimiter = std::move(delimiter)};
   for (const auto &[name, column, bucket, separator, max_values, keep_last] : slots)
     spec.slots.push_back({name, column, bucket, separator, max_values, keep_last});
   for (const auto &[name, column, size, normalise, center, spread, missing] : dense)
@@ -135,7 +135,7 @@ void bind_parse(nb::module_ &m) {
   nb::class_<Parser>(m, "Parser")
       .def("__init__", &construct, nb::kw_only(), nb::arg("format"), nb::arg("columns"), nb::arg("labels"),
            nb::arg("slots"), nb::arg("dense"), nb::arg("weight"), nb::arg("time"), nb::arg("group"),
-           nb::arg("raw_keys"), nb::arg("delimiter"))
+           nb::arg("raw_keys"), nb::arg("delimiter"), nb::arg("numeric_labels") = false)
       .def_prop_ro("columns", [](const Parser &self) {
         std::vector<std::string> names;
         for (const Column &column : self.layout().columns) names.push_back(column.name);

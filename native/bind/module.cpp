@@ -14,6 +14,7 @@ void bind_table(nb::module_ &m);
 void bind_parse(nb::module_ &m);
 void bind_requests(nb::module_ &m);
 void bind_plan(nb::module_ &m);
+void bind_dense(nb::module_ &m);
 void bind_wire(nb::module_ &m);
 void bind_lane(nb::module_ &m);
 void bind_sequence(nb::module_ &m);
@@ -40,6 +41,7 @@ NB_MODULE(_native, m) {
   bind_parse(m);
   bind_requests(m);
   bind_plan(m);
+  bind_dense(m);
   bind_wire(m);
   bind_lane(m);
   bind_sequence(m);

@@ -58,7 +58,7 @@ Dense dense_of(const DenseSpec &spec, uint32_t first) {
 
 Layout::Layout(const ParserSpec &spec)
     : labels(spec.labels), weight(spec.weight), time(spec.time), group(spec.group), group_keys(spec.group, false),
-      raw_keys(spec.raw_keys) {
+      raw_keys(spec.raw_keys), numeric_labels(spec.numeric_labels) {
   if (labels.size() > 16) refuse("at most 16 labels, got " + std::to_string(labels.size()));
   if (spec.slots.size() > 65'535) refuse("at most 65535 slots, got " + std::to_string(spec.slots.size()));
   for (const SlotSpec &slot : spec.slots) slots.push_back(slot_of(slot, raw_keys));

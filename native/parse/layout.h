@@ -30,6 +30,7 @@ struct ParserSpec {
   std::vector<DenseSpec> dense;
   std::string weight, time, group;   // empty: none
   bool raw_keys = false;
+  bool numeric_labels = false;       // any finite number; otherwise 0 or 1
   std::string delimiter;
 };
 
@@ -70,7 +71,7 @@ class Layout {
   uint32_t dense_width = 0;
   std::string weight, time, group;
   SlotKeys group_keys;
-  bool raw_keys;
+  bool raw_keys, numeric_labels;
   std::vector<Column> columns;   // those that are used, in no particular order
 
   const Column *find(std::string_view name) const {

@@ -66,8 +66,12 @@ template <class V>
 bool RowBuilder::take_label(uint32_t index, V value) {
   double v;
   TextBuffer buffer;
-  if (!to_number(value, v) || (v != 0 && v != 1))
-    return fail("label", layout_.labels[index], "0 or 1", to_text(value, buffer));
+  if (!to_number(value, v) || (v != 0 && v != 1)) {
+    // Beside the usual labels, so that these cost no further test.
+    if (!layout_.numeric_labels) return fail("label", layout_.labels[index], "0 or 1", to_text(value, buffer));
+    if (!to_number(value, v) || !std::isfinite(static_cast<float>(v)))
+      return fail("label", layout_.labels[index], "a finite number of 32 bits", to_text(value, buffer));
+  }
   out_.labels[out_.n * layout_.labels.size() + index] = static_cast<float>(v);
   return once(index, "label", layout_.labels[index]);
 }

@@ -19,9 +19,11 @@ from clickline.errors import JobError as JobError
 from clickline.errors import ModelError as ModelError
 from clickline.errors import PeerError as PeerError
 from clickline.errors import VersionError as VersionError
+from clickline.launch.launchers import LaunchedResult as LaunchedResult
+from clickline.launch.launchers import launch_job as launch_job
+from clickline.launch.local.training_run import train_job as train_job
 from clickline.launch.stack.local_stack import LocalStack as LocalStack
 from clickline.launch.stack.local_stack import up as up
-from clickline.launch.training_run import train_job as train_job
 from clickline.models.base import Model as Model
 from clickline.net.request_errors import RequestError as RequestError
 

@@ -14,6 +14,33 @@ def xxh64(data: bytes, seed: int = 0) -> int: ...
 def feature_key(slot: str, value: bytes) -> int: ...
 def bucket_of(key: int) -> int: ...
 
+# --- dense parameters ---
+def dense_sgd(
+    values: NDArray[np.float32], gradient: NDArray[np.float32], *, learning_rate: float, weight_decay: float
+) -> None: ...
+def dense_adagrad(
+    values: NDArray[np.float32],
+    sums: NDArray[np.float32],
+    gradient: NDArray[np.float32],
+    *,
+    learning_rate: float,
+    weight_decay: float,
+) -> None: ...
+def dense_adam(
+    values: NDArray[np.float32],
+    means: NDArray[np.float32],
+    squares: NDArray[np.float32],
+    gradient: NDArray[np.float32],
+    *,
+    step: float,
+    decoupled: bool,
+    learning_rate: float,
+    weight_decay: float,
+) -> None: ...
+def dense_average(average: NDArray[np.float32], values: NDArray[np.float32], *, share: float) -> None: ...
+def narrow(numbers: NDArray[np.float32], out: NDArray[np.uint16], *, wire: str) -> None: ...
+def widen(halves: NDArray[np.uint16], out: NDArray[np.float32], *, wire: str) -> None: ...
+
 # --- table ---
 class TableMemory(TypedDict):
     rows: int
@@ -167,6 +194,7 @@ class Parser:
         group: str,  # empty: none
         raw_keys: bool,
         delimiter: str,
+        numeric_labels: bool = False,  # labels are any finite numbers; otherwise 0 or 1
     ) -> None: ...
     columns: list[str]
     """Those that are used."""

@@ -47,7 +47,9 @@ class PlainLines(LogOnly):
         self._console = console
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        # Not through the console, which turns tabs into spaces: lines may be for programs.
+        self._console.file.write(f"{text}\n")
+        self._console.file.flush()
 
     def begin(self, title: str) -> None:
         self.say(title)

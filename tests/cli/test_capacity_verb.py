@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config.tables import SparseOptimizer
 
 runner = CliRunner()

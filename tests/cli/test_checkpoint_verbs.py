@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config import Job
 from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.train.session import train_job

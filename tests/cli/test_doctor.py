@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.cli.shared.machine import inspect
 from clickline.cli.verbs.suite.doctor import doctor as doctor_verb
 

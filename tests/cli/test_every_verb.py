@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import clickline
 from clickline import errors
-from clickline.cli import EXIT_CODES, app
+from clickline.cli.all_verbs import app
+from clickline.cli.application import EXIT_CODES
 from clickline.cli.reference import page
 from clickline.cli.shared.output import AsJson, ReportingGroup
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.cli.shared import roles
 from clickline.processes import child
 from clickline.processes.supervisor import Spec, Supervisor
@@ -74,9 +74,9 @@ def test_a_coordinator_is_told_where_to_begin(job: Path) -> None:
     assert [(o["resume"], o["fresh"], o["warm_start"]) for o in role_doubles.options] == [
         (False, False, None),
         (True, False, None),
-        (Path("/c"), False, None),
+        ("/c", False, None),
         (False, True, None),
-        (False, False, Path("/w")),
+        (False, False, "/w"),
     ]
 
 

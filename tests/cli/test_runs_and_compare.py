@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config import Job
 from clickline.files.atomic import replace_json
 from clickline.train.session import train_job
@@ -149,7 +149,7 @@ def test_where_there_is_no_run_an_error_says_so(arguments: list[str], tmp_path: 
 
 @pytest.mark.parametrize("verb", [["runs", "runs"], ["compare", "runs/slow", "fast.yaml"]])
 def test_pytorch_is_not_loaded(verb: list[str], trained: Path) -> None:
-    code = "import sys\nfrom clickline.cli import app\n"
+    code = "import sys\nfrom clickline.cli.all_verbs import app\n"
     code += "app(sys.argv[1:], standalone_mode=False)\nsys.exit(3 * ('torch' in sys.modules))"
     done = subprocess.run([sys.executable, "-c", code, *verb], cwd=trained, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

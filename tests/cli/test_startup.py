@@ -63,6 +63,11 @@ def test_a_verb_that_computes_nothing_loads_nothing_heavy(place: Path, arguments
     assert loaded_by(place, *arguments, heavy=f"{HEAVY},numpy") == ([], "0")
 
 
+def test_a_verb_does_not_load_the_others(place: Path) -> None:
+    others = "clickline.cli.verbs.training.train,clickline.cli.verbs.suite.status,clickline.cli.verbs.clients.bench"
+    assert loaded_by(place, "down", "runs", heavy=others) == ([], "0")
+
+
 @pytest.mark.parametrize(
     "arguments", [["runs", "runs"], ["explain", "job.yaml"], ["data", "--help"], ["doctor", "--help"]], ids=" ".join
 )

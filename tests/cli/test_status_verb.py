@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 
 runner = CliRunner()
 
@@ -96,6 +96,14 @@ def test_a_run_that_is_well(tmp_path: Path, columns: int) -> None:
             {"pieces": {"done": 1, "set_aside": [{"piece": 3, "path": "day_1.tsv", "reason": "took down 3"}]}},
             "set aside: piece 3 of day_1.tsv: took down 3",
         ),
+        (
+            {"nodes": [{"node": 1, "rows": 900, "untrained_pieces": 2, "untrained_rows": 4000}]},
+            "not trained: 2 pieces of node 1, which was gone; rows: 4,000",
+        ),
+        (
+            {"nodes": [{"node": 0, "rows": 900, "untrained_pieces": 1, "untrained_rows": None}]},
+            "not trained: 1 pieces of node 0, which was gone; rows: unknown",
+        ),
     ],
 )
 def test_a_run_that_is_not_well_exits_with_1(tmp_path: Path, facts: dict[str, Any], complaint: str) -> None:
@@ -152,6 +160,6 @@ def test_no_status_is_an_error(tmp_path: Path, content: str | None, message: str
 
 def test_what_is_neither_run_nor_job_is_an_error(tmp_path: Path) -> None:
     assert (
-        "is neither a run's directory, nor a job file, nor a checkpoint"
+        "is neither a run's directory or URL, nor a job file, nor a checkpoint"
         in runner.invoke(app, ["status", str(tmp_path / "x")]).stderr
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 
 runner = CliRunner()
 IDLE = "data.storage, line 4: has no effect: no path of data is a URL of another file system\n"
@@ -36,7 +36,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_valid_job_is_said_to_be(job: str) -> None:
     result = runner.invoke(app, ["validate", job])
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{job} is valid\n", IDLE)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{job} is valid\nits run will be in runs/a\n", IDLE)
 
 
 def test_of_a_job_that_a_run_wrote_only_changed_keys_are_reported(job: str, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_of_a_job_that_a_run_wrote_only_changed_keys_are_reported(job: str, tmp_
 
 def test_what_is_missing_for_training_is_a_note_not_an_error(job: str) -> None:
     result = runner.invoke(app, ["validate", job, "--set", "data.train=[]"])
-    assert (result.exit_code, result.stdout) == (0, f"{job} is valid\n")
+    assert (result.exit_code, result.stdout) == (0, f"{job} is valid\nits run will be in runs/a\n")
     assert result.stderr == f"cannot be trained yet: data.train is empty; training needs files\n{IDLE}"
 
 
@@ -78,12 +78,22 @@ def test_validate_speaks_json(job: str) -> None:
     assert told.pop("without_effect") == [
         {**notice, "message": "has no effect: no path of data is a URL of another file system"}
     ]
-    assert told == {"valid": True, "path": job, "missing_for_training": []}
+    assert told == {"valid": True, "path": job, "run": "runs/a", "missing_for_training": []}
     result = runner.invoke(app, ["validate", job, "--json", "--set", "train.epochs=0"])
     assert result.exit_code == 3
     error = json.loads(result.stdout)["error"]
     assert (error["type"], error["exit_code"]) == ("JobError", 3)
     assert error["errors"][0]["key"] == "train.epochs"
+
+
+@pytest.mark.parametrize("verb", ["validate", "explain"])
+def test_where_the_run_will_be_is_said(verb: str, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKLINE_CACHE", str(tmp_path / "cache"))
+    result = runner.invoke(app, [verb, job, "--set", "output=s3://bucket/runs"])
+    assert result.exit_code == 0, result.output
+    line = next(line for line in result.stdout.splitlines() if line.startswith("its run will be"))
+    assert line.startswith(f"its run will be at s3://bucket/runs/a, with a local copy in {tmp_path}/cache/runs/")
+    assert "its run will be in runs/a" in runner.invoke(app, [verb, job]).stdout.splitlines()
 
 
 def test_explain_shows_value_and_origin(job: str) -> None:

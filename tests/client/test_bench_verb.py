@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from support.doubles.predictor_double import PredictorDouble, refuse
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.compat.elasticctr.elasticctr_client import ElasticCTRAPI
 from support.doubles.predictor_double import PredictorDouble
 from support.processes import ENVIRONMENT

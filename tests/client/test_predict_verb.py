@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.cli.shared.client_options import DEFAULT_URL, predictor_url
 from clickline.launch.suite_state import claimed, write_suite
 from support.doubles.predictor_double import PredictorDouble, refuse

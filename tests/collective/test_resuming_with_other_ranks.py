@@ -12,6 +12,7 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_inspection import difference
+from clickline.train.checkpoints.dense_tensors import load
 from clickline.train.learner import Learner
 from clickline.train.session import evaluate_checkpoint
 from support.processes import small_settings, write_job
@@ -36,7 +37,7 @@ def settings_for(criteo, directory: Path, name: str, **changes: object) -> dict[
 def loaded(checkpoint: checkpoint_files.Checkpoint) -> Learner:
     manifest = checkpoint.manifest
     learner = Learner(job=Job.model_validate(manifest["job"]), schema=Schema.from_dict(manifest["schema"]), threads=1)
-    checkpoint_files.load(checkpoint, tables=learner.sparse.tables)
+    load(checkpoint, tables=learner.sparse.tables)
     return learner
 
 
@@ -61,10 +62,10 @@ def test_a_rank_without_rows_takes_part_until_all_are_done(criteo, tmp_path, sta
     assert table.counts(table.keys())[:, 0].sum() == 1400 * len(learner.schema.slots), "every key of every row once"
 
 
-def test_killed_and_resumed_equals_never_stopped(criteo, tmp_path):
+def test_killed_and_resumed_with_checkpoints_that_travel_equals_never_stopped(criteo, tmp_path):
     whole = settings_for(criteo, tmp_path, "whole")
     run_ranks(2, write_job(tmp_path / "whole.yaml", whole))[0].result  # noqa: B018  (it asserts)
-    parted = settings_for(criteo, tmp_path, "parted")
+    parted = settings_for(criteo, tmp_path, "parted", checkpoint={"transfer": "network"})
     job = write_job(tmp_path / "parted.yaml", parted)
     died = run_ranks(2, job, "--die", "1", "17", "kill")
     assert [one.code for one in died] == [7, -9]

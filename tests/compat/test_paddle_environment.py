@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config import Job
-from clickline.launch import training_run
+from clickline.launch.local import training_run
 from clickline.processes import child
 
 ENDPOINTS = "10.0.0.1:6170,10.0.0.2:6170"
@@ -25,7 +25,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Job, dict[str, str]]]:
 
     def train_job(job: Job, **named: Any) -> SimpleNamespace:
         found.append((job, dict(os.environ)))
-        return SimpleNamespace(rows=0, seconds=0.0, steps=0, test={}, checkpoint=Path("c"))
+        return SimpleNamespace(rows=0, seconds=0.0, steps=0, test={}, checkpoint=Path("c"), shown_checkpoint="c")
 
     monkeypatch.setattr(training_run, "train_job", train_job)
     monkeypatch.setattr(os, "environ", dict(os.environ))  # what the verb adds is gone with the test

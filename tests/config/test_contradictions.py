@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import clickline
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.errors import DataError, JobError, ModelError
 
 SIX = """\
@@ -111,6 +111,11 @@ GOOD = "data: {format: csv, train: clicks.csv}\nfeatures:\n  slots: [user, movie
         (["data.storage.secret=${env:NOBODY_SET_THIS}"], "data.storage.secret", "NOBODY_SET_THIS, which is not set"),
         (["features.slots[0]=usr"], "data.train", "no column 'usr' in the data; did you mean user?"),
         (["data.delimiter=;"], "data.train", 'is the delimiter a comma? Then set data.delimiter to ","'),
+        (
+            ["data.placement=node", "strategy=collective", "cluster.trainers=2"],
+            "data.placement",
+            "needs parameter servers",
+        ),
         (["tables.evict_every=3", "cluster.pservers=1"], "tables.evict_every", "sweep at the end of each epoch"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import clickline
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config.loading.key_paths import key_patterns
 from clickline.config.validation.effects import EFFECTS
 from clickline.errors import JobError
@@ -55,6 +55,7 @@ def test_every_key_of_the_job_is_in_the_table_of_effects() -> None:
         ("cluster.heartbeat", "2", [], ["cluster.pservers=1"]),
         ("cluster.heartbeat", "2", ["cluster.trainers=2"], ["cluster.pservers=1"]),
         ("cluster.wire", "fp16", [], ["cluster.pservers=1"]),
+        ("data.placement", "split", [], ["cluster.pservers=1"]),
         ("cluster.host", "127.0.0.1", ["cluster.pservers=1"], ["cluster.pservers=1", "cluster.transport=tcp"]),
         ("model.hidden", "[8]", ["model.name=lr"], ["model.name=dnn"]),
         ("model.embedding_dim", "8", ["model.name=lr"], ["model.name=fm"]),
@@ -71,6 +72,8 @@ def test_every_key_of_the_job_is_in_the_table_of_effects() -> None:
         ("features.group", "C1", [], ["data.test=log.tsv"]),
         ("train.early_stopping.min_delta", "0.1", [], ["data.valid=log.tsv"]),
         ("train.early_stopping.metric", "logloss", [], ["data.valid=log.tsv"]),
+        ("features.fit_rows", "9", [], ["train.loss=squared"]),
+        ("metrics.threshold", "0.2", ["train.loss=squared"], []),
         ("metrics.recall_at", "[5]", [], ["data.test=log.tsv"]),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clickline.config import Job
-from clickline.config.explanation import Row, rows
+from clickline.config.loading.explanation import Row, rows
 from clickline.config.loading.reader import read_job
 
 

@@ -38,6 +38,7 @@ def test_a_test_that_stands_for_an_effect_exists(key: str) -> None:
     ("key", "verdicts"),
     [
         ("train.staleness", ["effect", "reported", "reported", "reported", "reported", "effect"]),
+        ("data.placement", ["reported", "effect", "effect", "effect", "effect", "refused"]),
         ("threads", ["effect", "reported", "reported", "reported", "reported", "reported"]),
         ("tables.evict_every", ["effect", "refused", "refused", "refused", "refused", "effect"]),
         ("cluster.pservers", ["refused", "effect", "effect", "effect", "effect", "refused"]),
@@ -56,7 +57,9 @@ def test_no_probe_is_refused_for_something_else(base: Path) -> None:
         judged(base, key, "single")  # raises if the job is wrong without the key
 
 
-@pytest.mark.parametrize("key", ["train.average", "tables.linear.optimizer.l2", "checkpoint.keep", "metrics.threshold"])
+@pytest.mark.parametrize(
+    "key", ["train.average", "train.loss", "tables.linear.optimizer.l2", "checkpoint.keep", "metrics.threshold"]
+)
 def test_a_run_differs_when_a_key_is_changed(base: Path, tmp_path: Path, key: str) -> None:
     assert difference(base, key, tmp_path / "scratch") is not None
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError, field_validator
 
+from clickline.config import Job
+from clickline.config.data import FORMAT_PATTERN
+from clickline.config.loading.origins import Origins
+from clickline.config.loading.problem_messages import PATTERNS, problem_of
 from clickline.config.loading.reader import read_job
+from clickline.config.section import Section
 from clickline.errors import JobError
 
 
@@ -34,6 +40,14 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
             "checkpoint.zzz, line 1: unknown key; known keys: "
             "every_steps, every_epochs, keep, interrupt_timeout, transfer",
         ),
+        (
+            "cluster: {hosts: [{host: -oProxyCommand=x}]}",
+            'cluster.hosts[0].host, line 1: "-oProxyCommand=x" is not [USER@]HOST, where HOST is a name or an address',
+        ),
+        (
+            "cluster: {hosts: [{host: a, address: b c}]}",
+            'cluster.hosts[0].address, line 1: "b c" is not a name or an address',
+        ),
         ("train:\n  epochs: 0", "train.epochs, line 2: 0 is too small; must be at least 1"),
         ("train: {epochs: 10001}", "train.epochs, line 1: 10001 is too large; must be at most 10000"),
         ("model: {dropout: 1}", "model.dropout, line 1: 1 is too large; must be less than 1"),
@@ -52,6 +66,11 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
         ("train:\n  epochs:", "train.epochs, line 2: empty; expected an integer"),
         ("model: {dropout: half}", 'model.dropout, line 1: "half" is not a number'),
         ("tables: {count_decay: .nan}", "tables.count_decay, line 1: nan is not a finite number"),
+        (
+            "train: {log_format: paddle}",
+            'train.log_format, line 1: "paddle" is not one of clickline, paddlerec; did you mean paddlerec?',
+        ),
+        ("train: {loss: mse}", 'train.loss, line 1: "mse" is not one of log, squared'),
         ("train: {tensorboard: yes}", 'train.tensorboard, line 1: "yes" is not true or false'),
         (
             "metrics: {own: [foo]}",
@@ -105,6 +124,10 @@ def mistakes(folder: Path, text: str, *overrides: str) -> list[str]:
             "name: ../up",
             'name, line 1: "../up" is not a name of letters, digits, _ . and - that starts with a letter, digit or _',
         ),
+        (
+            "data: {placement: nodes}",
+            'data.placement, line 1: "nodes" is not one of shared, node, split; did you mean node?',
+        ),
         ('data: {train: [""]}', 'data.train[0], line 1: "" is empty; it must not be'),
         ("data: {delimiter: ab}", 'data.delimiter, line 1: "ab" is longer than 1'),
         ("seed: 1\ntrain: {}\nseed: 2", "seed, line 3: given twice; the first is on line 1"),
@@ -154,3 +177,44 @@ def test_a_long_value_is_cut_short_in_the_message(tmp_path: Path) -> None:
     (message,) = mistakes(tmp_path, f"train: {{epochs: {'x' * 5000}}}")
     assert len(message) < 120
     assert message.endswith("(5002 characters) is not an integer")
+
+
+def test_the_words_of_a_validator_stand_without_those_of_pydantic():
+    class Even(Section):
+        count: int = 0
+
+        @field_validator("count")
+        @classmethod
+        def _check(cls, value: int) -> int:
+            raise ValueError("must be even")
+
+    with pytest.raises(ValidationError) as caught:
+        Even(count=3)
+    assert problem_of(caught.value.errors()[0], Origins(), Even).message == "3: must be even"
+
+
+def patterns_in(schema: object) -> set[str]:
+    """All patterns of a JSON Schema."""
+    if isinstance(schema, list):
+        return set().union(*map(patterns_in, schema))
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema["pattern"]} if isinstance(schema.get("pattern"), str) else set()
+    return own.union(*map(patterns_in, schema.values()))
+
+
+def test_every_pattern_of_a_key_is_told_in_words() -> None:
+    assert patterns_in(Job.model_json_schema()) - set(PATTERNS) == {FORMAT_PATTERN}, "which has a message of its own"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cluster: {kubernetes: {trainer: {memory: lots}}}", '"lots" is not a quantity of Kubernetes'),
+        ("cluster: {kubernetes: {namespace: My Team}}", '"My Team" is not a name of Kubernetes'),
+        ("train: {frozen: [a b]}", '"a b" is not the name of a part of the model'),
+    ],
+)
+def test_a_value_of_the_wrong_form_is_told_with_what_was_expected(text: str, said: str, tmp_path: Path) -> None:
+    (line,) = mistakes(tmp_path, text)
+    assert said in line

@@ -22,7 +22,9 @@ SECTIONS: dict[str, Any] = {
 }
 KEYS = [(section, key) for section, entry in SECTIONS.items() for key in entry["properties"]]
 NO_DEFAULT = {
-    *(("Slot", "name"), ("Dense", "name")),
+    *(("Slot", "name"), ("Dense", "name"), ("Host", "host")),
+    *(("SecretVariable", "variable"), ("SecretVariable", "secret"), ("SecretVariable", "key")),
+    *(("VolumeMount", "claim"), ("VolumeMount", "path")),
     *(("ServeConfig", "models"), ("ModelSource", "store"), ("CubeSource", "servers"), ("SplitRule", "variants")),
     *(("VariantWeight", "model"), ("ShadowRule", "model"), ("Tls", "certificate"), ("Tls", "key")),
     *(("TransferSettings", f"{name}_address") for name in ("donefile", "output", "tmp")),

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from clickline.config.data import Data
-from clickline.config.explanation import rows
+from clickline.config.loading.explanation import rows
 from clickline.config.loading.reader import read_job
 from clickline.config.secrets import is_secret
 from clickline.errors import JobError

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config import Job
 from clickline.launch.variables import OURS, PADDLE
 

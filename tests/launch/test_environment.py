@@ -18,8 +18,9 @@ from clickline.config.loading.reader import read_job
 from clickline.errors import JobError
 from clickline.launch import variables
 from clickline.launch.environment import read_role, torch_environment
+from clickline.launch.kubernetes.plain.plain_settings import read_settings
 from clickline.ps.process_role import ProcessRole
-from clickline.train.monitoring.metrics_server import metrics_place
+from clickline.train.monitoring.metrics_place import metrics_place
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 TOKEN = {"CLICKLINE_TOKEN": "0123456789abcdef"}
@@ -31,6 +32,7 @@ OURS = {
     "CLICKLINE_TRAINERS": "3",
     "CLICKLINE_COORDINATOR": "tcp:10.0.0.9:7000",
     "CLICKLINE_DIRECTORY": "/runs/a",
+    "CLICKLINE_NODE": "2",
     "CLICKLINE_THREADS": "4",
 }
 # What a controller writes into the pods of a job with two servers and two workers, by address.
@@ -70,6 +72,7 @@ def test_our_own_variables() -> None:
         token=b"0123456789abcdef",
         bind="tcp:[fd00::2]:6174",
         directory=Path("/runs/a"),
+        node=2,
         threads=4,
         hosts_coordinator=False,
     )
@@ -226,6 +229,7 @@ def test_torch_learns_its_place_from_the_older_names() -> None:
             {"CLICKLINE_PSERVERS": "", "PADDLE_PSERVERS": "a,b", "PADDLE_PSERVERS_NUM": "3"},
             "PADDLE_PSERVERS names 2 servers, PADDLE_PSERVERS_NUM says 3",
         ),
+        ({"CLICKLINE_NODE": "-1"}, "CLICKLINE_NODE: '-1' must be a whole number"),
         ({"CLICKLINE_TOKEN": ""}, "CLICKLINE_TOKEN is not set"),
         ({"CLICKLINE_TOKEN": "short"}, "CLICKLINE_TOKEN has fewer than 16 characters"),
         (
@@ -261,14 +265,14 @@ def test_flags_become_overrides_that_the_job_accepts() -> None:
             "FLAGS_communicator_send_queue_size": "12",
             "FLAGS_communicator_min_send_grad_num_before_recv": "3",
             "geo_sgd_need_push_nums": "400",
-            "FLAGS_rpc_deadline": "36000000",
+            "FLAGS_rpc_deadline": "180000",
             "FLAGS_worker_update_interval_secs": "900",
         }
     )
     cluster = read_job(None, overrides=found.overrides).job.cluster
     agree = cluster.agree
     assert (agree.merge, agree.send_queue, agree.dense_every, agree.geo_steps) == (20, 12, 3, 400)
-    assert (cluster.deadline, cluster.evict_after) == (36000, 900)
+    assert (cluster.deadline, cluster.evict_after) == (180, 900)
     assert (found.dead, found.report()) == ({}, "")
 
 
@@ -321,6 +325,11 @@ def test_the_table_lists_what_the_code_reads_and_nothing_else() -> None:
     metrics_place(Job(), role="trainer", rank=0, environ=environ)
     assert asked | environ.asked == set(variables.OURS) | set(variables.PADDLE)
     environ = Listening({})
+    with suppress(JobError):
+        read_settings(environ, role="pserver")
+    given = {"PADDLE_INIT_PSERVERS", "PADDLE_INIT_TRAINER_ID"}
+    assert environ.asked - {"HOSTNAME"} - set(variables.PADDLE) == set(variables.PLAIN_YAML) - given
+    environ = Listening({})
     paddle_flags(environ)
     assert environ.asked == set(communicator_flags.LIVE) | set(communicator_flags.DEAD)
     assert not set(communicator_flags.LIVE) & set(communicator_flags.DEAD)
@@ -343,7 +352,13 @@ PADDLE_IS_LOCAL PADDLE_INIT_NICS ENTRY TRAINER_PACKAGE GLOG_v GLOG_logtostderr P
 
 @pytest.mark.parametrize("name", CONTRACT.split())
 def test_every_older_variable_is_used_or_has_a_reason_not_to_be(name: str) -> None:
-    tables = [variables.PADDLE, communicator_flags.LIVE, communicator_flags.DEAD, variables.WITHOUT_EFFECT]
+    tables = [
+        variables.PADDLE,
+        variables.PLAIN_YAML,
+        communicator_flags.LIVE,
+        communicator_flags.DEAD,
+        variables.WITHOUT_EFFECT,
+    ]
     assert sum(name in table for table in tables) == 1
     assert f"| `{name}` | " in variables.page()
 
@@ -360,5 +375,17 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 read |= set(re.findall(r"^CLICKLINE_[A-Z_]+$", node.value))
     assert "CLICKLINE_DEVICE" in read
-    documented = variables.OURS | variables.COLLECTIVE | variables.SERVING | variables.INTERNAL
-    assert read == documented.keys()
+    documented = variables.OURS | variables.COLLECTIVE | variables.SERVING | variables.JOBS | variables.INTERNAL
+    assert read == {name for name in documented if name.startswith("CLICKLINE_")}
+    # Ray reads the first itself; the others are PaddleRec's and kubectl's.
+    others = {"RAY_ADDRESS", "PADDLE_PADDLEREC_ROLE", "KUBECONFIG"}
+    assert documented.keys() - read == others
+
+
+def test_pserver_0_is_the_coordinator_at_the_port_that_it_is_given() -> None:
+    given = {"CLICKLINE_PSERVERS": "tcp:10.0.0.1:36000,tcp:10.0.0.2:36000", "CLICKLINE_TOKEN": "t" * 16}
+    here = given | {"CLICKLINE_COORDINATOR_PORT": "36017", "CLICKLINE_RANK": "0"}
+    server = read_role("pserver", environ=here)
+    assert (server.coordinator, server.hosts_coordinator) == ("tcp:10.0.0.1:36017", True)
+    with pytest.raises(JobError, match="CLICKLINE_COORDINATOR_PORT"):
+        read_role("pserver", environ=here | {"CLICKLINE_COORDINATOR_PORT": "many"})

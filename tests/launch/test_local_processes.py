@@ -10,7 +10,7 @@ import pytest
 
 from clickline.config import Job
 from clickline.launch.environment import read_role
-from clickline.launch.local_processes import coordinator_address, local_specs, private_sockets
+from clickline.launch.local.local_processes import coordinator_address, local_specs, private_sockets
 from clickline.processes.process import Spec
 
 SOCKETS = Path("/run/s")
@@ -44,6 +44,7 @@ def test_every_process_finds_its_place(tmp_path: Path) -> None:
         assert (place.token, place.directory) == (TOKEN.encode(), tmp_path / "run")
         assert place.bind == (place.pservers[place.rank] if spec.role == "pserver" else "")
         assert place.threads == (3 if spec.role == "trainer" else 0)
+        assert spec.env["CLICKLINE_NODE"] == "0"  # whatever the environment of the launcher says
         assert spec.log == tmp_path / "run" / "logs" / f"{spec.name}.log"
         assert list(spec.argv[1:]) == ["-m", "clickline", spec.role, str(tmp_path / "job.json")]
 

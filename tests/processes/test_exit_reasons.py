@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clickline.cli import EXIT_CODES
+from clickline.cli.application import EXIT_CODES
 from clickline.errors import PeerError
 from clickline.processes import exit_reasons
 from clickline.processes.exit_reasons import MEANINGS, MemoryKills, in_words

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.cli.verbs.suite.logs import _show
 from clickline.processes.log_follower import Follower
 from clickline.processes.logs import line, stamp_of, tail

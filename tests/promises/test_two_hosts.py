@@ -15,7 +15,7 @@ import pytest
 
 from clickline.data.synthetic import write_criteo
 from support.eventually import eventually
-from support.network_hosts import Host, Hosts, two_hosts, unavailable
+from support.hosts.network_hosts import Host, Hosts, two_hosts, unavailable
 from support.processes import write_job
 
 pytestmark = pytest.mark.heavy

@@ -6,13 +6,16 @@ import subprocess
 import sys
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from clickline.config.training import DenseOptimizer
+from clickline.ps.block_bounds import block_of
+from clickline.ps.server.dense_block import DenseBlock
+from clickline.ps.trainer.flat_parameters import Flat
 from clickline.train.dense_optimizer import dense_optimizer
-from clickline.train.flat_parameters import DenseBlock, Flat, block_of
 from clickline.train.weight_average import Average
 from support.processes import ENVIRONMENT
 
@@ -22,34 +25,51 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 1))
 
 
-def gradients(size: int, steps: int) -> list[torch.Tensor]:
-    draw = torch.Generator().manual_seed(1)
-    return [torch.randn(size, generator=draw) for _ in range(steps)]
+def gradients(size: int, steps: int) -> list[np.ndarray]:
+    """Of sizes as they occur, from the first steps to the last."""
+    draw = np.random.default_rng(1)
+    return [(draw.standard_normal(size) * 10.0 ** draw.uniform(-5, 1)).astype(np.float32) for _ in range(steps)]
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.01])
 @pytest.mark.parametrize("name", ["sgd", "adagrad", "adam", "adamw"])
-@pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_blocks_learn_what_the_whole_learns(name: str, parts: int) -> None:
-    spec = DenseOptimizer(name=name, learning_rate=0.05, weight_decay=0.01)
-    model = network()
+def test_any_number_of_blocks_learns_the_same_bits(name: str, decay: float) -> None:
+    spec = DenseOptimizer(name=name, learning_rate=0.05, weight_decay=decay)
+    start, steps = np.random.default_rng(3).standard_normal(1003).astype(np.float32), gradients(1003, 40)
+    outcomes = set()
+    for parts in (1, 2, 3, 5):
+        bounds = [slice(*block_of(len(start), part=part, parts=parts)) for part in range(parts)]
+        blocks = [DenseBlock(start[part], optimizer=spec, keep=0.9) for part in bounds]
+        for gradient in steps:
+            for part, block in zip(bounds, blocks, strict=True):
+                block.learn(gradient[part])
+        vectors = [{name: array for name, array in block.arrays().items() if array.ndim} for block in blocks]
+        outcomes.add(tuple(np.concatenate([part[key] for part in vectors]).tobytes() for key in vectors[0]))
+    assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+@pytest.mark.parametrize("name", ["sgd", "adagrad", "adam", "adamw"])
+def test_a_block_learns_what_pytorch_learns(name: str, decay: float) -> None:
+    """Within rounding: which multiply-adds PyTorch fuses is up to its compiler, and differs at the end of a vector."""
+    spec = DenseOptimizer(name=name, learning_rate=0.05, weight_decay=decay)
+    start = np.random.default_rng(3).standard_normal(1003).astype(np.float32)
+    model = nn.ParameterDict({"vector": nn.Parameter(torch.from_numpy(start.copy()))})
     optimizer, average = dense_optimizer(model, spec), Average(model, keep=0.9)
-    flat = Flat(network())
-    size = len(flat.values)
-    blocks = [
-        DenseBlock(flat.values[slice(*block_of(size, part=part, parts=parts))], optimizer=spec, keep=0.9)
-        for part in range(parts)
-    ]
-    for step, gradient in enumerate(gradients(size, 6), 1):
-        for parameter, part in zip(model.parameters(), flat.named(gradient).values(), strict=True):
-            parameter.grad = part.clone()
+    block = DenseBlock(start, optimizer=spec, keep=0.9)
+    for step, gradient in enumerate(gradients(len(start), 40), 1):
+        model["vector"].grad = torch.from_numpy(gradient.copy())
         optimizer.step()
         average.follow(step)
-        for part, block in enumerate(blocks):
-            block.learn(gradient[slice(*block_of(size, part=part, parts=parts))].clone())
-    wanted = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
-    torch.testing.assert_close(torch.cat([block.values for block in blocks]), wanted, rtol=1e-6, atol=1e-7)
-    followed = torch.cat([t.reshape(-1) for t in average.tensors().values()])
-    torch.testing.assert_close(torch.cat([block.average for block in blocks]), followed, rtol=1e-6, atol=1e-7)
+        block.learn(gradient)
+    wanted = {"value": model["vector"].detach(), "average": average.tensors()["vector"]}
+    wanted |= {f"state.{key}": tensor for key, tensor in optimizer.state.get(model["vector"], {}).items()}
+    found = block.arrays()
+    assert found.keys() == wanted.keys()
+    for key, tensor in wanted.items():
+        assert found[key].dtype == tensor.numpy().dtype
+        assert found[key].shape == tuple(tensor.shape)
+        np.testing.assert_allclose(found[key], tensor.numpy(), rtol=1e-6, atol=1e-7, err_msg=key)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.01])
@@ -99,11 +119,11 @@ def test_learning_does_not_load_the_compiler() -> None:
     program = """
 import sys, torch
 from clickline.config.training import DenseOptimizer
-from clickline.ps import entrypoints
-from clickline.train.flat_parameters import DenseBlock
-DenseBlock(torch.ones(3), optimizer=DenseOptimizer(), keep=0.9).learn(torch.ones(3))
-loss = torch.nn.Linear(2, 1)(torch.ones(4, 2)).sum()
-loss.backward()
+from clickline.ps.trainer import trainer
+from clickline.train.dense_optimizer import dense_optimizer
+model = torch.nn.Linear(2, 1)
+model(torch.ones(4, 2)).sum().backward()
+dense_optimizer(model, DenseOptimizer()).step()
 print([name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=ENVIRONMENT, check=True)
@@ -112,17 +132,18 @@ print([name for name in ("torch._dynamo", "torch._inductor", "sympy") if name in
 
 def test_a_block_goes_on_from_what_it_saved_bit_for_bit() -> None:
     spec = DenseOptimizer()
-    start = torch.randn(50, generator=torch.Generator().manual_seed(2))
+    start = np.random.default_rng(2).standard_normal(50).astype(np.float32)
     one, other = (DenseBlock(start, optimizer=spec, keep=0.99) for _ in range(2))
     steps = gradients(50, 8)
     for gradient in steps[:4]:
-        one.learn(gradient.clone())
-    other.restore({name: tensor.clone() for name, tensor in one.tensors().items()}, steps=one.steps)
+        one.learn(gradient)
+    other.restore({name: array.copy() for name, array in one.arrays().items()}, steps=one.steps)
     for gradient in steps[4:]:
-        one.learn(gradient.clone())
-        other.learn(gradient.clone())
-    assert torch.equal(one.values, other.values)
-    assert torch.equal(one.average, other.average)
+        one.learn(gradient)
+        other.learn(gradient)
+    assert {name: array.tobytes() for name, array in one.arrays().items()} == {
+        name: array.tobytes() for name, array in other.arrays().items()
+    }
 
 
 def test_a_flat_model_computes_and_collects_gradients_in_its_vector() -> None:
@@ -134,7 +155,6 @@ def test_a_flat_model_computes_and_collects_gradients_in_its_vector() -> None:
     torch.testing.assert_close(flat.gradient, torch.cat([p.grad.reshape(-1) for p in plain.parameters()]))  # type: ignore[union-attr]
     flat.values.zero_()
     assert model(x).abs().sum() == 0
-    assert torch.equal(flat.vector(flat.named(flat.gradient)), flat.gradient)
 
 
 def test_blocks_cover_the_vector_once_whatever_their_number() -> None:

@@ -14,6 +14,7 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.built_model import BuiltModel
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.async_ import Async
@@ -39,6 +40,7 @@ def started(job: Job, schema: Schema, path: Path) -> Iterator[ParameterServer]:
     server = ParameterServer(job=job, part=0, parts=1, address=f"unix:{path}", token=TOKEN)
     with closing(server):
         server.set_up(schema)
+        server.fetch_model = lambda: BuiltModel(job).initial(schema)
         server.load(None, generation=1)
         yield server
 
@@ -49,7 +51,7 @@ def learned(strategy: type[TrainerStrategy], job: Job, batches: list[Batch], pat
     with started(job, schema, path) as server:
         pservers = PserverClient(job=job, addresses=[server.wire.address], token=TOKEN, name="trainer.0", client=1)
         tables: dict[str, RemoteTable] = {}
-        replica = ModelReplica(job=job, schema=schema, tables=tables, threads=1)
+        replica = ModelReplica(job=job, schema=schema, model=BuiltModel(job).model(schema), tables=tables, threads=1)
         for number, name in enumerate(replica.model.embeddings):
             tables[name] = RemoteTable(pservers.pulling, number, wire=job.cluster.wire)
         with (
@@ -64,7 +66,7 @@ def learned(strategy: type[TrainerStrategy], job: Job, batches: list[Batch], pat
             trainer.flush()
             assert server.block is not None
             assert server.block.steps == 1
-            found = {"dense": server.block.values.numpy().copy()}
+            found = {"dense": server.block.values.copy()}
             for name, table in server.tables.items():
                 keys = np.sort(table.keys())
                 found |= {f"{name}.keys": keys, name: table.rows(keys)}

@@ -8,7 +8,14 @@ import pytest
 
 from clickline.errors import PeerError
 from clickline.ps.coordinator.handlers import request_dispatcher
-from clickline.ps.protocol import file_messages, member_messages, protocol_page, pserver_messages, work_messages
+from clickline.ps.protocol import (
+    file_messages,
+    member_messages,
+    model_messages,
+    protocol_page,
+    pserver_messages,
+    work_messages,
+)
 from clickline.ps.protocol.framing import pack, unpack
 from clickline.ps.protocol.refusals import RemoteErrorType, remote_error_type
 from clickline.ps.server import operations
@@ -24,7 +31,12 @@ def test_the_reference_is_current() -> None:
 def test_every_request_has_one_entry_in_the_table_of_its_receiver() -> None:
     for requests, table in (
         (
-            member_messages.REQUESTS + work_messages.REQUESTS + file_messages.TO_COORDINATOR,
+            (
+                member_messages.REQUESTS
+                + model_messages.REQUESTS
+                + work_messages.REQUESTS
+                + file_messages.TO_COORDINATOR
+            ),
             request_dispatcher.OPERATIONS,
         ),
         (pserver_messages.REQUESTS + file_messages.TO_SERVER, operations.OPERATIONS),

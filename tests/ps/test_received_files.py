@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from clickline.errors import CheckpointError
-from clickline.ps.received_file import ReceivedFile
 from clickline.train.checkpoints.checkpoint_digests import FileDigest
+from clickline.train.checkpoints.received_file import ReceivedFile
 
 CONTENT = bytes(range(200))
 DIGEST: FileDigest = {"bytes": len(CONTENT), "sha256": hashlib.sha256(CONTENT).hexdigest()}

@@ -14,6 +14,7 @@ from clickline.ps.coordinator.state.record import RecordFile
 from clickline.ps.protocol.framing import pack
 from clickline.ps.protocol.pserver_messages import DenseRequest
 from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.built_model import BuiltModel
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.run_files.run_lock import RunLock
 from support.processes import small_settings
@@ -31,6 +32,7 @@ def job(criteo, tmp_path) -> Job:
 def serve(job, tmp_path):
     """Some servers, and a way to send all of them orders."""
     schema = Schema.of(job.data, job.features)
+    model = BuiltModel(job).initial(schema)
     opened: list[ParameterServer | PserverAdmin] = []
     lock = RunLock(tmp_path / "run", role="coordinator")
 
@@ -42,10 +44,11 @@ def serve(job, tmp_path):
         ]
         for server in servers:
             server.set_up(schema)
+            server.fetch_model = lambda: model
             server.load(None if checkpoint is None else str(checkpoint), generation=1)
         admin = PserverAdmin(
             job=job,
-            schema=schema,
+            model=lambda: model,
             addresses=[s.wire.address for s in servers],
             token=TOKEN,
             client=9,
@@ -96,9 +99,9 @@ def rows(servers: list[ParameterServer]) -> dict[str, dict[int, bytes]]:
 
 
 def dense(servers: list[ParameterServer]) -> dict[str, bytes]:
-    parts = [server.block.tensors() for server in servers]
+    parts = [server.block.arrays() for server in servers]
     return {
-        name: np.concatenate([part[name].numpy() for part in parts]).tobytes() if parts[0][name].dim() else b"once"
+        name: np.concatenate([part[name] for part in parts]).tobytes() if parts[0][name].ndim else b"once"
         for name in parts[0]
     }
 

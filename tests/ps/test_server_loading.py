@@ -18,6 +18,7 @@ from clickline.ps.protocol.framing import pack, unpack
 from clickline.ps.protocol.pserver_messages import LoadReply, LoadRequest
 from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.built_model import BuiltModel
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.run_files.run_lock import RunLock
 from support.eventually import eventually
@@ -28,6 +29,7 @@ from support.training.coordinators import TOKEN
 def server(small_job: Any, tmp_path: Path) -> Iterator[ParameterServer]:
     made = ParameterServer(job=small_job, part=0, parts=1, address=f"unix:{tmp_path}/server.sock", token=TOKEN)
     made.set_up(Schema.of(small_job.data, small_job.features))
+    made.fetch_model = lambda: BuiltModel(small_job).initial(Schema.of(small_job.data, small_job.features))
     yield made
     made.close()
 
@@ -37,7 +39,7 @@ def saved(server: ParameterServer, directory: Path) -> str:
     lock = RunLock(directory.parent, role="coordinator")
     admin = PserverAdmin(
         job=server.job,
-        schema=server._schema,
+        model=server.fetch_model,
         addresses=[server.wire.address],
         token=TOKEN,
         client=1,
@@ -130,7 +132,9 @@ def test_an_order_that_overtakes_the_answer_to_joining_waits_for_the_schema(smal
     try:
         asking.start()
         eventually(lambda: server._wanted == 2, what="the order has come")
-        server.set_up(Schema.of(small_job.data, small_job.features))
+        schema = Schema.of(small_job.data, small_job.features)
+        server.fetch_model = lambda: BuiltModel(small_job).initial(schema)
+        server.set_up(schema)
         asking.join(60)
         assert len(answers) == 1
         assert server.generation == 2
@@ -138,3 +142,21 @@ def test_an_order_that_overtakes_the_answer_to_joining_waits_for_the_schema(smal
         server.close()
         asking.join(60)
         lane.close()
+
+
+def test_a_load_waits_for_the_model_until_the_server_is_told_to_stop(small_job: Any, tmp_path: Path) -> None:
+    """Only a trainer can say what the model is, and none may ever come."""
+    server = ParameterServer(job=small_job, part=0, parts=1, address=f"unix:{tmp_path}/server.sock", token=TOKEN)
+    server.set_up(Schema.of(small_job.data, small_job.features))
+    asked, outcomes = threading.Event(), []
+    server.fetch_model = asked.set
+    loading = threading.Thread(target=lambda: outcomes.append(server.load(None, generation=1)))
+    try:
+        loading.start()
+        assert asked.wait(60)
+        server.stopped.set()
+        loading.join(60)
+        assert outcomes == [False]
+    finally:
+        server.close()
+        loading.join(60)

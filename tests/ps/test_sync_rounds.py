@@ -7,16 +7,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import torch
 
 from clickline import _native
 from clickline.config.training import DenseOptimizer
 from clickline.ps.protocol.pserver_messages import SyncRequest
 from clickline.ps.server import sync_rounds
+from clickline.ps.server.dense_block import DenseBlock
 from clickline.ps.server.sync_rounds import SyncRounds
 from clickline.ps.sync_share import share
-from clickline.train.flat_parameters import DenseBlock
-from clickline.train.sparse import Gradient
+from clickline.train.row_gradients import Gradient
 
 TRAINERS = 3  # two would not do: a + b is b + a to the last bit
 
@@ -32,7 +31,7 @@ def gradient_of(rank: int) -> tuple[Gradient, np.ndarray]:
 def learned(order: tuple[int, ...]) -> tuple[bytes, bytes]:
     """What table and block are after one step to which trainers come in this order."""
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
-    block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    block = DenseBlock(np.zeros(500, np.float32), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
     step = SyncRounds([table], block, generation=1)
     step.begin(range(TRAINERS))
     threads = []
@@ -45,7 +44,7 @@ def learned(order: tuple[int, ...]) -> tuple[bytes, bytes]:
             threads[-1].join(0.001)
     for thread in threads:
         thread.join()
-    return table.rows(table.keys()).tobytes(), block.values.numpy().tobytes()
+    return table.rows(table.keys()).tobytes(), block.values.tobytes()
 
 
 def test_the_order_of_arrival_changes_no_bit() -> None:
@@ -60,7 +59,7 @@ def test_merged_as_they_come_the_bits_differ(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
     """So that a trainer whose answer was lost gets it without contributing twice."""
-    block = DenseBlock(torch.zeros(500), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
+    block = DenseBlock(np.zeros(500, np.float32), optimizer=DenseOptimizer(name="sgd", learning_rate=0.1), keep=0.0)
     table = _native.Table(dim=4, optimizer="sgd", learning_rate=0.1, seed=7)
     step = SyncRounds([table], block, generation=1)
     step.begin([0])
@@ -78,7 +77,7 @@ def test_a_step_that_was_applied_is_known_until_it_is_rolled_back() -> None:
 
 def test_a_dense_step_is_by_the_mean_over_rows_not_over_trainers() -> None:
     """A trainer with a batch of 3 rows counts three times as much as one with a single row."""
-    block = DenseBlock(torch.zeros(4), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
+    block = DenseBlock(np.zeros(4, np.float32), optimizer=DenseOptimizer(name="sgd", learning_rate=1.0), keep=0.0)
     step = SyncRounds([], block, generation=1)
     step.begin([0, 1])
     shares = {0: (1.0, np.full(4, 8.0, np.float32)), 1: (3.0, np.full(4, 4.0, np.float32))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from clickline.data.schema import Schema
 from clickline.errors import ModelError, VersionError
 from clickline.models.base import Model
 from clickline.publish.onnx_export import export
@@ -19,9 +21,11 @@ from clickline.versions.network import Network
 from clickline.versions.network_parameters import parameters
 from support.model_jobs import EVERY_MODEL, random_inputs, small
 
+CLICKS = Schema(format="csv", labels=("label",), slots=(), dense=())
 
-def exported(model: Model, *, keep: float = 0.0) -> bytes:
-    return export(cast(Learner, SimpleNamespace(model=model, average=Average(model, keep=keep))))
+
+def exported(model: Model, *, keep: float = 0.0, schema: Schema = CLICKS) -> bytes:
+    return export(cast(Learner, SimpleNamespace(model=model, average=Average(model, keep=keep), schema=schema)))
 
 
 def fed(inputs: dict[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
@@ -47,6 +51,19 @@ def test_gives_the_probabilities_of_the_model(name: str) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(("name", "means"), [("deepfm", (40.0,)), ("mmoe", (40.0, -3.0))])
+def test_gives_values_on_the_labels_means_with_a_squared_loss(name: str, means: tuple[float, ...]) -> None:
+    model = small(name, labels=len(means)).eval()
+    labels = tuple(f"label{i}" for i in range(len(means)))
+    network = Network(exported(model, schema=replace(CLICKS, labels=labels, loss="squared", label_means=means)))
+    for rows in (1, 7):
+        inputs = random_inputs(model, rows)
+        with torch.no_grad():
+            wanted = model(inputs).reshape(rows, -1).numpy() + np.array(means, np.float32)
+        np.testing.assert_allclose(network.run(fed(inputs)), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["lr", "deepfm"])
 def test_works_without_dense_numbers(name: str) -> None:
     model = small(name, dense=0).eval()
@@ -67,7 +84,7 @@ def test_uses_the_average_that_evaluation_uses_and_leaves_the_weights_alone() ->
         for parameter in model.parameters():
             parameter.add_(1)
     inputs = random_inputs(model, 5)
-    network = Network(export(cast(Learner, SimpleNamespace(model=model, average=average))))
+    network = Network(export(cast(Learner, SimpleNamespace(model=model, average=average, schema=CLICKS))))
     assert all(torch.equal(parameter, before[name] + 1) for name, parameter in model.named_parameters())
     with torch.no_grad(), average.in_place():
         wanted = torch.sigmoid(model(inputs)).numpy()[:, None]

@@ -11,14 +11,15 @@ import pytest
 
 from clickline.config import Job
 from clickline.data.dataset import Dataset
-from clickline.launch.training_run import train_job
+from clickline.launch.local.training_run import train_job
 from clickline.progress import LogOnly
 from clickline.publish.parity import Published
 from clickline.publish.publisher import Settings, publish
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import recorded
 from clickline.train.evaluation.metrics import auc
-from clickline.train.session import Result, evaluate_checkpoint
+from clickline.train.run_files.run_result import Result
+from clickline.train.session import evaluate_checkpoint
 from clickline.versions.chain import opened
 from clickline.versions.store import Store, open_store
 from support.processes import small_settings

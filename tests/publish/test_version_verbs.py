@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.versions.store import Store
 from support.versions.trained_run import Training
 
@@ -54,7 +54,7 @@ def test_a_run_without_a_checkpoint_is_code_6(tmp_path: Path) -> None:
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     code, _, err = run("publish", tmp_path / "nowhere", "--to", tmp_path / "store")
     assert code == 1
-    assert "neither a run's directory, nor a job file, nor a checkpoint" in err
+    assert "neither a run's directory or URL, nor a job file, nor a checkpoint" in err
 
 
 @pytest.mark.parametrize("verb", [("publish", ".", "--to"), ("versions", "list"), ("rollback",)])

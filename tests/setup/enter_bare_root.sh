@@ -23,6 +23,11 @@ for file in $named; do
     echo "$file"
   fi
 done > "$root/.bound"
+cluster=$HOME/.cache/clickline/kubernetes-1.20 # what `make cluster` has built, if it has
+if [ -x "$cluster/bin/kube-apiserver" ]; then
+  mkdir -p "$root$cluster"
+  echo "$cluster" >> "$root/.bound"
+fi
 cp -RL /etc/apt/. "$root/etc/apt/" 2> /dev/null || true
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clickline.errors import VersionError
-from clickline.versions.object_lock import ObjectLock, holder_record
+from clickline.objects.object_lock import ObjectLock, holder_record
 from clickline.versions.store import Store, open_store
 from support.doubles.s3_server import CuttingProxy
 

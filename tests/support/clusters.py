@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clickline.config import Job
+from clickline.config.run_location import run_directory_of
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from support.eventually import eventually
@@ -61,7 +62,7 @@ class Watched(ABC):
         self.faults = 0
         """Injected so far."""
         self.job = Job.model_validate(settings)
-        self.directory = Path(self.job.output) / self.job.name
+        self.directory = run_directory_of(self.job)
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.file = write_job(self.directory.parent / f"{self.job.name}.yaml", settings)
 
@@ -206,8 +207,13 @@ class Parts(Watched):
         name: str = "",
         elsewhere: str = "",
         bind: str = "",
+        node: int | None = None,
+        cwd: Path | None = None,
     ) -> subprocess.Popen[str]:
-        """`elsewhere`: a server that others are to find there, not where the job's list has it. `name`: of its log."""
+        """`elsewhere`: a server that others are to find there, not where the job's list has it. `name`: of its log.
+
+        `node` that its launcher would number it by, `cwd` that relative paths of the job are in.
+        """
         at = bind or elsewhere
         bind = {"coordinator": self.coordinator, "pserver": self.servers[rank] if role == "pserver" else ""}.get(
             role, ""
@@ -225,6 +231,7 @@ class Parts(Watched):
             "CLICKLINE_ROLE": role,
             "CLICKLINE_RANK": str(rank),
             "CLICKLINE_BIND": bind,
+            **({} if node is None else {"CLICKLINE_NODE": str(node)}),
         }
         logs = self.directory / "logs"
         logs.mkdir(parents=True, exist_ok=True)
@@ -235,6 +242,7 @@ class Parts(Watched):
                 stderr=subprocess.STDOUT,
                 text=True,
                 env=env,
+                cwd=cwd,
             )
         self.started[name] = process
         if role == "coordinator":

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
@@ -30,3 +35,21 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
             make(place)
             done.write_text(place.name, encoding="utf-8")
         return root / done.read_text(encoding="utf-8")
+
+
+def clickline_wheel(factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree with the native core that is installed already: to compile it takes minutes."""
+
+    def make(directory: Path) -> None:
+        settings = {"wheel.cmake": "false"}
+        build = f"import sys; from scikit_build_core.build import build_wheel; build_wheel(sys.argv[1], {settings})"
+        subprocess.run([sys.executable, "-c", build, directory], cwd=ROOT, check=True, capture_output=True)
+        (wheel,) = directory.glob("*.whl")
+        from clickline import _native  # here: not every test needs it
+
+        core = Path(_native.__file__)
+        with zipfile.ZipFile(wheel, "a") as packed:
+            packed.write(core, f"clickline/{core.name}")
+
+    (wheel,) = made_once(factory, "wheel", make).glob("*.whl")
+    return wheel

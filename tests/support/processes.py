@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
+# Records of jobs, which would come among the user's own.
+os.environ.setdefault("CLICKLINE_STATE", str(Path(tempfile.gettempdir()) / "clickline-test-jobs"))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
@@ -42,7 +45,12 @@ def start(*arguments: str | Path, env: Mapping[str, str] = ENVIRONMENT, **option
     )
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    process = start(*arguments)
+def run(*arguments: str | Path, env: Mapping[str, str] = ENVIRONMENT) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, env=env)
     out, err = process.communicate(timeout=300)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def has_pytorch(pid: int) -> bool:
+    """Whether a process has loaded PyTorch's library."""
+    return "libtorch_cpu" in Path(f"/proc/{pid}/maps").read_text()

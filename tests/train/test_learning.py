@@ -11,6 +11,7 @@ from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.dense_tensors import load
 from clickline.train.checkpoints.warm_start import restart_rows
 from clickline.train.learner import Learner, weight_of
 from clickline.train.session import evaluate_checkpoint
@@ -66,7 +67,7 @@ def test_a_history_shares_its_items_rows_and_is_understood(history_log, tmp_path
     assert 0.5 < result.test["gauc"] <= 1
     learner, _ = learner_of(job_for(history_log, tmp_path))
     assert list(learner.sparse.tables) == ["embedding"]
-    checkpoint_files.load(checkpoint_files.read(result.checkpoint), tables=learner.sparse.tables)
+    load(checkpoint_files.read(result.checkpoint), tables=learner.sparse.tables)
     assert len(learner.sparse.tables["embedding"]) == 40 + 30, "one row a user, one a movie, seen or not"
 
 

@@ -107,7 +107,7 @@ void check(const ParsedRows &parsed, const Layout &layout, size_t lines) {
   uint64_t keys = 0;
   for (size_t i = 0; i < parsed.keys_count; ++i) keys ^= parsed.keys[i];   // so that a sanitizer sees each
   for (size_t i = 0; i < parsed.n; ++i) {
-    EXPECT(parsed.labels[i] == 0 || parsed.labels[i] == 1);
+    EXPECT(layout.numeric_labels ? std::isfinite(parsed.labels[i]) : parsed.labels[i] == 0 || parsed.labels[i] == 1);
     if (parsed.groups.data()) keys ^= parsed.groups[i];
   }
   for (size_t i = 0; i < parsed.n * layout.dense_width; ++i) EXPECT(std::isfinite(parsed.dense[i]));
@@ -117,7 +117,9 @@ void check(const ParsedRows &parsed, const Layout &layout, size_t lines) {
 
 void fuzz_text(const std::string &format, int blocks) {
   for (const bool raw_keys : {false, true}) {
-    const Parser parser(spec_of(format, raw_keys));
+    ParserSpec spec = spec_of(format, raw_keys);
+    spec.numeric_labels = raw_keys;   // each kind of label, without further rounds
+    const Parser parser(spec);
     size_t rows = 0;
     for (int i = 0; i < blocks; ++i) {
       const std::string text = block(format);
@@ -178,12 +180,26 @@ void long_line() {   // longer than any piece, and than the index made for it at
   EXPECT(parsed.keys[0] == feature_key(slot_seed("C1"), std::string(3'000'000, 'x')));
 }
 
+void labels() {
+  ParserSpec spec = spec_of("slots", false);
+  const std::string text = "label:1\nlabel:-2.5\nlabel:4e38\nlabel:1e-3\nlabel:x\nlabel:nan\n";
+  const ParsedRows clicks = Parser(spec).parse(text);
+  EXPECT(clicks.n == 1 && clicks.bad == 5);
+  EXPECT(clicks.errors[0].second == "label 'label' must be 0 or 1, got '-2.5'");
+  spec.numeric_labels = true;
+  const ParsedRows numbers = Parser(spec).parse(text);
+  EXPECT(numbers.n == 3 && numbers.bad == 3);   // 4e38 does not fit into 32 bits
+  EXPECT(numbers.labels[0] == 1 && numbers.labels[1] == -2.5f && numbers.labels[2] == 1e-3f);
+  EXPECT(numbers.errors[1].second == "label 'label' must be a finite number of 32 bits, got 'x'");
+}
+
 }  // namespace
 
 int main() {
   for (const char *format : {"criteo", "slots", "elasticctr", "csv"}) fuzz_text(format, 2000);
   fuzz_columns(20'000);
   long_line();
+  labels();
   std::printf("%d failures\n", failures);
   return failures != 0;
 }

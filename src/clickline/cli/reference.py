@@ -13,7 +13,8 @@ from typing import Any
 
 import typer.main
 
-from clickline.cli import EXIT_CODES, app
+from clickline.cli.all_verbs import app
+from clickline.cli.application import EXIT_CODES
 from clickline.cli.settings_reference import SERVE, TRANSFER
 from clickline.processes.exit_reasons import MEANINGS
 

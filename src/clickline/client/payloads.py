@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -38,6 +38,8 @@ class Prediction:
     """Tag of the variant that answered, where traffic is split."""
     missing: int = 0
     """Values that the rows lacked and that were filled in."""
+    output: str = "probability"
+    """What they are: `value`, of a model whose labels are numbers."""
 
 
 def _python_value(value: Any) -> Any:
@@ -73,6 +75,7 @@ class _JsonRowsReply(msgspec.Struct):
     model: str = ""
     variant: str = ""
     missing: int = 0
+    output: str = "probability"
 
 
 _json_rows_decoder = msgspec.json.Decoder(_JsonRowsReply)
@@ -84,7 +87,8 @@ def read_json_rows(body: bytes) -> Prediction:
         reply = _json_rows_decoder.decode(body)
     except msgspec.DecodeError as error:
         raise PeerError(f"the reply is not a prediction: {error}; is this a predictor?") from None
-    return Prediction(reply.predictions, reply.version, reply.model, reply.variant, reply.missing)  # type: ignore[arg-type]
+    predictions = cast(list[float], reply.predictions)
+    return Prediction(predictions, reply.version, reply.model, reply.variant, reply.missing, reply.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +214,8 @@ def read_infer(body: bytes, head: int | None = None) -> Prediction:
         raise PeerError(f"the reply has {len(data)} probabilities, but its shape is {output.shape}")
     if width > 1:  # this protocol does not name the labels
         named = [{str(i): p for i, p in enumerate(data[at : at + width])} for at in range(0, len(data), width)]
-        return Prediction(named, version, reply.model_name, reply.parameters.tag)
-    return Prediction(data, version, reply.model_name, reply.parameters.tag)
+        return Prediction(named, version, reply.model_name, reply.parameters.tag, output=output.name)
+    return Prediction(data, version, reply.model_name, reply.parameters.tag, output=output.name)
 
 
 def infer_request(rows: Sequence[Row], *, model: str, version: int | None = None) -> messages.ModelInferRequest:

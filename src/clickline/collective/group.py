@@ -5,9 +5,10 @@ is also where a rank that fails writes its reason. A rank whose connection is cl
 which rank failed first and why, or which ranks are gone without a reason, as killed ones are.
 
 Neither the store nor gloo asks who connects. On one machine both listen on the loopback address only. Across machines
-the store listens on the address that MASTER_ADDR names, if this host has it, and the names at the store are made from
-the job's token, so that ranks of another job, or a process that only guesses names, change nothing. A process that can
-connect can still list the names, with a new enough PyTorch: docs/cluster.md lists what is open.
+gloo listens at the interface that leads to rank 0, the store on the address that MASTER_ADDR names, if this host has
+it. Names at the store are made from the job's token, so that ranks of another job, or a process that only guesses
+names, change nothing. A process that can connect can still list the names, with a new enough PyTorch: docs/cluster.md
+lists what is open.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from clickline.collective.rank import Rank, read_rank
 from clickline.config.cluster import Cluster
 from clickline.errors import PeerError
+from clickline.net.own_addresses import interface_of, source_address
 
 log = logging.getLogger("clickline.collective")
 GRACE = 2.0
@@ -160,8 +162,9 @@ def join(cluster: Cluster, *, own: Rank | None = None) -> Group:
     store = _store(own, patience=cluster.start_timeout)
     # Ranks are counted at the store before PyTorch connects them: it would wait without naming those that are missing.
     backend = _meet(own, store, until=until, patience=cluster.start_timeout)
-    if backend == "gloo" and own.on_loopback:  # or it would listen on the address that this host's name has
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    # Or it would listen on the address that this host's name has, which others may not reach.
+    if backend == "gloo" and (interface := interface_of(source_address(own.host))):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
     group = Group(own, store, backend=backend, patience=cluster.retry_for)
     with group.together("connecting"):
         dist.init_process_group(

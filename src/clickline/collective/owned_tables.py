@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.collective.rank_exchange import Integers, RankExchange
-from clickline.train.sparse import Floats, Gradient, merged
+from clickline.train.row_gradients import Floats, Gradient, merged
 from clickline.train.sparse_tables import cuts_by_owner
 
 _ABSENT = -1

@@ -1,4 +1,7 @@
-"""Checkpoints that all ranks write together: each its own rows, rank 0 the dense state and the manifest."""
+"""Checkpoints that all ranks write together: each its own rows, rank 0 the dense state and the manifest.
+
+They are in the run's directory, on the host of rank 0. Only rank 0 reads manifests, and announces them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ from pathlib import Path
 
 import torch
 
+from clickline.collective.checkpoint_copies import CheckpointCopies
 from clickline.collective.group import Group
 from clickline.collective.rank_exchange import RankExchange
 from clickline.collective.rank_figures import collected, without_rows
 from clickline.collective.rank_learner import RankLearner
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import dense_file, dense_tensors
 from clickline.train.checkpoints.resume import refuse_position
 from clickline.train.loop.run_checkpoints import RunCheckpoints
 from clickline.train.loop.training_state import TrainingState
@@ -39,9 +43,10 @@ class RankCheckpoints(RunCheckpoints):
         check: Callable[[], None],
         group: Group,
         exchange: RankExchange,
+        copies: CheckpointCopies,
     ) -> None:
         super().__init__(job=job, schema=schema, learner=learner, directory=directory, check=check)
-        self._group, self._exchange = group, exchange
+        self._group, self._exchange, self._copies = group, exchange, copies
         self.buckets = owned_buckets(part=group.rank, parts=group.size)
 
     def load(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -49,9 +54,18 @@ class RankCheckpoints(RunCheckpoints):
         if self._group.first:
             checkpoint_files.verify(checkpoint)
         self._exchange.announce(None)  # nobody loads files that rank 0 has not verified
-        checkpoint_files.load_tables(checkpoint, self.learner.sparse.tables, buckets=self.buckets)
-        tensors = checkpoint_files.dense_tensors(checkpoint)
+        with self._copies.readable(checkpoint) as here:
+            checkpoint_files.load_tables(here, self.learner.sparse.tables, buckets=self.buckets)
+            tensors = dense_tensors(here)
         return tensors if self._group.first else {**tensors, **without_rows(tensors)}
+
+    def read(self, step: int) -> Checkpoint:
+        found = super().read(step) if self._group.first else None
+        path, manifest = self._exchange.announce(None if found is None else [str(found.path), found.manifest])
+        return Checkpoint(Path(path), manifest)
+
+    def start_directory(self, given: str | None) -> str | None:
+        return self._copies.start_directory(given)
 
     def record(self, checkpoint: Checkpoint, kind: str, measured: CheckpointFigures) -> None:
         if self._group.first:
@@ -65,15 +79,7 @@ class RankCheckpoints(RunCheckpoints):
         staging = checkpoint_files.begin(self.directory, step=step) if self._group.first else Path()
         try:
             staging = Path(exchange.announce(str(staging)))
-            if not staging.is_dir():
-                raise CheckpointError(
-                    f"{staging}: not there for rank {self._group.rank}; all ranks need the same `output` directory"
-                )
-            tables = self.learner.sparse.tables
-            # Each rank sends its digests after its files are written, so rank 0 cannot make a checkpoint visible in
-            # which a rank's files are missing or incomplete.
-            own_files = checkpoint_files.write_tables(staging, tables, part=self._group.rank, parts=self._group.size)
-            files = {name: digest for part in exchange.collect_json(own_files) for name, digest in part.items()}
+            files = self._copies.write_tables(staging, self.learner.sparse.tables)
             interval, progress = collected(state.interval, exchange), self._all_progress(state.pieces)
             random_states = exchange.collect({"state": torch.get_rng_state()})
             if interval is not None:  # rank 0
@@ -82,7 +88,7 @@ class RankCheckpoints(RunCheckpoints):
                 checkpoint_files.finish(
                     staging,
                     facts={**self.manifest(state), "progress": None if progress is None else progress.to_dict()},
-                    tensors={**self.learner.tensors(), **random, **interval.tensors()},
+                    dense=dense_file({**self.learner.tensors(), **random, **interval.tensors()}),
                     tables=files,
                     check=self.check,
                 )

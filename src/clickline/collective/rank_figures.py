@@ -11,7 +11,7 @@ import torch
 
 from clickline.collective.rank_exchange import RankExchange
 from clickline.train.evaluation.evaluation import Predictions
-from clickline.train.monitoring.journal import Interval
+from clickline.train.monitoring.metric_interval import Interval
 
 
 def collected(interval: Interval, exchange: RankExchange) -> Interval | None:

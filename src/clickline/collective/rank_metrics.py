@@ -9,8 +9,10 @@ from prometheus_client.core import Metric
 
 from clickline.config import Job
 from clickline.train.loop.run import Run
-from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
+from clickline.train.monitoring.metrics_place import metrics_place
+from clickline.train.monitoring.metrics_server import MetricsServer
 from clickline.train.monitoring.prometheus_metrics import Labelled, member_metrics
+from clickline.train.monitoring.run_status import training_hangs, training_not_begun
 
 
 class RankMetrics:
@@ -25,8 +27,14 @@ class RankMetrics:
         place = metrics_place(self._job, role="trainer", rank=self._rank)
         if place is not None:
             labels = Labelled(run=self._job.name, role="trainer", rank=str(self._rank))
-            # A rank that lives is well: one that is not ends, and all others with it.
-            self._server = MetricsServer(place, labels=labels, families=self._families, complaints=list)
+            self._server = MetricsServer(
+                place,
+                labels=labels,
+                families=self._families,
+                complaints=list,  # a rank that lives is well: one that is not ends, and all others with it
+                not_live=lambda: training_hangs(self._job, self._run),
+                not_ready=lambda: training_not_begun(self._run),
+            )
         return self
 
     def __exit__(

@@ -19,13 +19,13 @@ from clickline.data.leasing.pieces import shortage
 from clickline.data.schema import Schema
 from clickline.errors import DataError
 from clickline.progress import Watcher
-from clickline.train.evaluation.evaluation import EVALUATION_BATCH, Predictions, flat
-from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.evaluation.evaluation import EVALUATION_BATCH, Predictions
+from clickline.train.evaluation.metric_set import MetricSet, flat
 from clickline.train.loop.data_pass import AnyPass, PiecePass
 from clickline.train.loop.piece_share import PieceShare
 from clickline.train.loop.training_state import TrainingState
-from clickline.train.monitoring.journal import Interval
 from clickline.train.monitoring.member_status import MemberStatus, own_process
+from clickline.train.monitoring.metric_interval import Interval
 
 
 class RankProcess:
@@ -45,7 +45,7 @@ class RankProcess:
         """`metrics_address` is where this rank serves its metrics, if it does; rank 0 serves those of the run."""
         self._job, self._schema, self._learner, self._watcher = job, schema, learner, watcher
         self._group, self._exchange, self._metrics_address = group, exchange, metrics_address
-        self._metrics = MetricSet.of(job.metrics)
+        self._metrics = MetricSet.of(job.metrics, loss=job.train.loss)
         self._others: list[MemberStatus] = []
 
     def exchange_members(self, state: TrainingState) -> None:

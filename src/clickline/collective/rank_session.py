@@ -1,7 +1,7 @@
 """Training as one rank of several; train/session.py is the same for one process.
 
 A process is a rank when RANK and WORLD_SIZE are in its environment: torchrun puts them there, and so does the local
-launcher. All ranks need the same job and see the same files: data, and the output directory.
+launcher. All ranks need the same job and see the same data. The run's directory is on the host of rank 0.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from clickline.collective.checkpoint_copies import CheckpointCopies
 from clickline.collective.group import Group, join
 from clickline.collective.rank import Rank
 from clickline.collective.rank_checkpoints import RankCheckpoints
@@ -24,10 +25,11 @@ from clickline.collective.rank_learner import RankLearner
 from clickline.collective.rank_metrics import RankMetrics
 from clickline.collective.rank_process import RankProcess
 from clickline.config import Job
+from clickline.config.run_location import run_directory_of
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
 from clickline.progress import LogOnly, Watcher
-from clickline.train.checkpoints import checkpoint_files
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
 from clickline.train.interrupts import Interrupts, handlers_restored
@@ -36,7 +38,9 @@ from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
 from clickline.train.run_files.run_directory import write_job
 from clickline.train.run_files.run_lock import VARIABLE, RunLock
-from clickline.train.session import Result, train_and_test, write_result_file
+from clickline.train.run_files.run_result import Result, write_result_file
+from clickline.train.run_storage.held_run import held_run
+from clickline.train.session import train_and_test
 
 
 class NoJournal(Journal):
@@ -59,10 +63,12 @@ def train_collective(
     fresh: bool = False,
     warm_start: Path | None = None,
     watcher: Watcher | None = None,
+    directory: Path | None = None,
 ) -> Result:
     """Train a job as the rank that the environment names, and test it. All ranks return the same result.
 
-    The arguments are those of `train_job`; only rank 0 tells the watcher anything.
+    The arguments are those of `train_job`; only rank 0 tells the watcher anything. `directory` is the run's, on the
+    host of rank 0, if it is not the one of the job.
     """
     group = join(job.cluster)
     with handlers_restored(), group.telling():
@@ -73,32 +79,44 @@ def train_collective(
             fresh=fresh,
             warm_start=warm_start,
             watcher=watcher if watcher is not None and group.first else LogOnly(),
+            directory=directory or run_directory_of(job),
         )
         group.leave()
     return result
 
 
 def run_rank(
-    job: Job, *, group: Group, resume: bool | Path, fresh: bool, warm_start: Path | None, watcher: Watcher
+    job: Job,
+    *,
+    group: Group,
+    resume: bool | Path,
+    fresh: bool,
+    warm_start: Path | None,
+    watcher: Watcher,
+    directory: Path,
 ) -> Result:
     """A rank's part in a run, from the first agreement to the result. Rank 0 writes for all, and holds the lock."""
     with ExitStack() as stack:
         lock: RunLock | None = None
         status: RunStatus | RankMetrics
         if group.first:
-            lock = stack.enter_context(RunLock(Path(job.output) / job.name, role="train, rank 0"))
+            lock = stack.enter_context(
+                held_run(job, role="train, rank 0", watcher=watcher, resume=resume, fresh=fresh, directory=directory)
+            )
             status = stack.enter_context(RunStatus(job, lock=lock))
         else:
             status = stack.enter_context(RankMetrics(job, rank=group.rank))
         return _run(
             job,
             group=group,
+            stack=stack,
             lock=lock,
             status=status,
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
             watcher=watcher,
+            directory=directory,
         )
 
 
@@ -106,15 +124,16 @@ def _run(
     job: Job,
     *,
     group: Group,
+    stack: ExitStack,
     lock: RunLock | None,
     status: RunStatus | RankMetrics,
     resume: bool | Path,
     fresh: bool,
     warm_start: Path | None,
     watcher: Watcher,
+    directory: Path,
 ) -> Result:
     started = time.perf_counter()
-    directory = Path(job.output) / job.name
     exchange = RankExchange(group, doing="agreeing on how to begin")
     old, given, schema = _beginning(
         job, directory, exchange=exchange, resume=resume, fresh=fresh, warm_start=warm_start
@@ -134,8 +153,16 @@ def _run(
         exchange=exchange,
         metrics_address=status.address if isinstance(status, RankMetrics) else "",
     )
+    copies = stack.enter_context(CheckpointCopies(run=directory, transfer=job.checkpoint.transfer, exchange=exchange))
     checkpoints = RankCheckpoints(
-        job=job, schema=schema, learner=learner, directory=directory, check=check, group=group, exchange=exchange
+        job=job,
+        schema=schema,
+        learner=learner,
+        directory=directory,
+        check=check,
+        group=group,
+        exchange=exchange,
+        copies=copies,
     )
     run = Run(
         job=job,
@@ -148,6 +175,9 @@ def _run(
     )
     status.follow(run)
     process.exchange_members(run.state)
+    if far := copies.without_directory():
+        named = ", ".join(f"rank {rank}" for rank in far)
+        watcher.say(f"checkpoints travel over the network: {named} without {directory}")
     if old is not None:
         run.resume(old)
         learner.check_alike()
@@ -162,14 +192,12 @@ def _run(
         else NoJournal()
     )
     result = train_and_test(run, journal, interrupts=interrupts, watcher=watcher, started=started)
-    if lock is not None:
-        write_result_file(lock, result.to_dict())
-    return result
+    return result if lock is None else write_result_file(lock, result)
 
 
 def _beginning(
     job: Job, directory: Path, *, exchange: RankExchange, resume: bool | Path, fresh: bool, warm_start: Path | None
-) -> tuple[checkpoint_files.Checkpoint | None, checkpoint_files.Checkpoint | None, Schema]:
+) -> tuple[Checkpoint | None, Checkpoint | None, Schema]:
     """The checkpoint to resume from, that of a warm start, and the schema: rank 0 finds them and announces them."""
     _check_same_jobs(job, exchange)
     beginning: dict[str, Any] = {}
@@ -184,11 +212,11 @@ def _beginning(
             check_same_job(job, old.manifest["job"], where=old.path)
             schema = Schema.from_dict(old.manifest["schema"])
         named = {"checkpoint": old, "start": given}
-        beginning = {name: None if one is None else str(one.path) for name, one in named.items()}
+        beginning = {name: None if one is None else [str(one.path), one.manifest] for name, one in named.items()}
         beginning["schema"] = schema.to_dict()
     beginning = exchange.announce(beginning)
     found, start = (
-        None if beginning[name] is None else checkpoint_files.read(Path(beginning[name]))
+        None if beginning[name] is None else Checkpoint(Path(beginning[name][0]), beginning[name][1])
         for name in ("checkpoint", "start")
     )
     return found, start, Schema.from_dict(beginning["schema"])

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from clickline.config import durations
+from clickline.config.hosts import Host
+from clickline.config.kubernetes import KubernetesPods
 from clickline.config.section import Section
 
 Strategy = Literal["auto", "single", "sync", "async", "half_async", "geo", "collective"]
@@ -52,6 +54,16 @@ class Cluster(Section):
     """How processes on one machine talk; across machines it is always tcp."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """Threads for dense maths in each trainer. 0 = the machine's cores divided by the trainers started on it."""
+    hosts: list[Host] = []
+    """Hosts on which a launcher starts the processes (clickline train --on ssh). The first one has the coordinator and
+    the run's directory; servers and trainers are as many as the hosts have. Under --on mpi, what the ranks on each
+    host run."""
+    root: Annotated[str, Field(min_length=1)] = "~/clickline-jobs"
+    """Directory on each host below which a job has its own, JOB and the time."""
+    port: Annotated[int, Field(ge=0, le=65_000)] = 0
+    """First of the ports that processes listen on there; 0 = any that are free."""
+    kubernetes: KubernetesPods = KubernetesPods()
+    """Pods that clickline train --on kubernetes makes, one for each server and trainer."""
     heartbeat: Seconds = 1.0
     """Seconds between heartbeats."""
     warn_after: Seconds = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -31,8 +31,15 @@ class Data(Section):
     """The same, evaluated after each epoch; early stopping and the best checkpoint go by it."""
     test: Paths = []
     """The same, evaluated once at the end."""
+    placement: Literal["shared", "node", "split"] = "shared"
+    """Which trainers read which files. shared: any trainer any piece of any file. node: each node has its own files
+    under these paths, train, valid and test, for its own trainers. split: every node can read all files of train; its
+    trainers read its share, neighbours in the list."""
     reader: Annotated[dict[str, Any], AfterValidator(check_references), AfterValidator(check_concealed)] = {}
     """Keyword arguments for a reader of your own."""
+    pipe_command: Annotated[str, AfterValidator(check_plain)] = ""
+    """Text formats: a shell command that each file is sent through before it is parsed, such as `zcat | cut -f 1-40`.
+    Its standard input is the file as it is stored, CLICKLINE_FILE its path. A file is read by one trainer then."""
     storage: Annotated[dict[str, _Option], AfterValidator(check_concealed)] = {}
     """Options for fsspec (endpoint, user, …). Secrets as ${env:NAME}: resolved at use, never printed."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","

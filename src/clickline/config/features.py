@@ -78,7 +78,8 @@ Denses = list[Annotated[Dense, BeforeValidator(_named, json_schema_input_type=Na
 
 class Features(Section):
     labels: Annotated[list[Name], Field(min_length=1, max_length=16)] = ["label"]
-    """Columns with the labels, each 0 or 1; the first is the click that AUC and click counts are about."""
+    """Columns with the labels, each 0 or 1, or any number with `train.loss: squared`; the first is the one that AUC (or
+    RMSE) and click counts are about."""
     slots: Annotated[Slots, Field(max_length=4096)] = []
     """Categorical features; a plain name is enough. The Criteo format has its own if none are given."""
     dense: Annotated[Denses, Field(max_length=4096)] = []
@@ -94,4 +95,4 @@ class Features(Section):
     keys: Literal["hash", "raw"] = "hash"
     """hash: XXH64 of slot and value. raw: the value is itself the 64-bit key, as in PaddleRec's text logs."""
     fit_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000
-    """Training rows from which standard and minmax are fitted."""
+    """Training rows from which standard and minmax are fitted, and the mean label with `train.loss: squared`."""

@@ -29,7 +29,9 @@ class Job(Section):
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
     """Strategy single: threads for dense maths and tables, 0 = one per core. Others: see cluster.threads."""
     output: Annotated[str, Field(min_length=1), AfterValidator(check_plain)] = "runs"
-    """Directory under which runs are written."""
+    """Directory under which runs are written, or a URL: s3://bucket/prefix, webhdfs://host:port/path, file:///path.
+    Runs at a URL are trained in a copy below the cache directory and uploaded while they train; credentials come from
+    the environment (docs/storage.md)."""
     data: Data = Data()
     """Where rows come from."""
     features: Features = Features()
@@ -41,7 +43,7 @@ class Job(Section):
     train: Train = Train()
     """How long and how fast."""
     metrics: MetricSettings = MetricSettings()
-    """What is measured on validation and test data beside AUC, logloss and calibration."""
+    """What is measured on validation and test data beside AUC, logloss and calibration, or RMSE and MAE."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     """What is kept."""
     strategy: Strategy = "auto"

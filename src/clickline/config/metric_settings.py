@@ -9,9 +9,14 @@ from pydantic import Field
 from clickline.config.section import Section
 
 LARGER_IS_BETTER = ("auc", "gauc", "precision", "recall", "pos_neg_ratio")
-SMALLER_IS_BETTER = ("logloss", "ece")
+SMALLER_IS_BETTER = {"log": ("logloss", "ece"), "squared": ("rmse", "mae")}
+"""By train.loss: under the other one, such a name is that of a metric of the user's own."""
 CALIBRATION = "calibration"
 """Neither larger nor smaller is better: 1 is best."""
+CLICK_FIGURES = (*LARGER_IS_BETTER, *SMALLER_IS_BETTER["log"], CALIBRATION)
+"""Figures that a run can go by if its labels are clicks (train.loss: log)."""
+VALUE_FIGURES = (*SMALLER_IS_BETTER["squared"], CALIBRATION)
+"""Those of labels that are numbers (train.loss: squared)."""
 FUNCTION_PATTERN = r"^[\w./-]+:[A-Za-z_]\w*$"
 
 

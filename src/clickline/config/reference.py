@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clickline.config.attribute_docstrings import attribute_docstrings
 from clickline.config.job import Job
-from clickline.config.loading.key_paths import section_of
+from clickline.config.loading.key_paths import fields_by_key, section_of
 from clickline.config.section import Section
 
 _TYPES = {
@@ -60,7 +61,15 @@ class SettingsReference:
 
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema."""
-        return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | self.root.model_json_schema()
+        whole = self.root.model_json_schema()
+        for section in _sections(self.root):
+            place = whole if section is self.root else whole["$defs"][section.__name__]
+            texts = attribute_docstrings(section)
+            for (name, field), key in zip(section.model_fields.items(), fields_by_key(section), strict=True):
+                text = field.description or texts.get(name)
+                if text:
+                    place["properties"][key] = dict(sorted((place["properties"][key] | {"description": text}).items()))
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | whole
 
     def page(self) -> str:
         """The reference as Markdown: one table per section."""
@@ -81,6 +90,12 @@ class SettingsReference:
 JOB = SettingsReference("job", Job, _HEAD, top="The run itself.")
 
 
+def _sections(root: type[Section]) -> set[type[Section]]:
+    """A section and all below it."""
+    below = [inner for field in root.model_fields.values() if (inner := section_of(field.annotation))]
+    return {root}.union(*(_sections(inner) for inner in below))
+
+
 def _tables(
     section: type[Section], defaults: Section | None, path: str, sentence: str, definitions: Mapping[str, Any]
 ) -> Iterator[str]:
@@ -92,7 +107,7 @@ def _tables(
         entry = properties[name]
         default = getattr(defaults, name) if defaults is not None else field.get_default()
         key = f"{path}.{name}" if path else name
-        description = " ".join(str(field.description).split())
+        description = " ".join(str(entry.get("description")).split())
         if inner := below.get(name):
             # A section that may be left out has no defaults of its own place, only those of its type.
             inner_default = default if isinstance(default, Section) else None

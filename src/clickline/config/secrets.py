@@ -39,9 +39,14 @@ def check_plain(text: str) -> str:
     return text
 
 
+def carries_password(url: str) -> bool:
+    """Whether a URL has a password before its host."""
+    return _URL_PASSWORD.match(url) is not None
+
+
 def check_address(path: str) -> str:
     """A URL must not carry a password before its host."""
-    if _URL_PASSWORD.match(path):
+    if carries_password(path):
         raise PydanticCustomError("secret", "the address holds a password; put it into data.storage, as ${env:NAME}")
     return path
 

@@ -18,7 +18,6 @@ class Section(BaseModel):
         extra="forbid",
         frozen=True,
         validate_default=True,
-        use_attribute_docstrings=True,
         allow_inf_nan=False,
         # A job may hold a secret where none belongs; pydantic's own messages would repeat it.
         hide_input_in_errors=True,

@@ -18,7 +18,6 @@ from clickline.data.position import Position
 from clickline.data.prefetch import Prefetcher
 from clickline.data.schema import Schema
 from clickline.data.shuffling import Window, WindowBuilder
-from clickline.data.sources.arrow import parse_table
 from clickline.data.sources.log_block import LogBlock
 from clickline.errors import ClicklineError
 
@@ -44,6 +43,8 @@ class BlockParser:
     def _parse(self, block: LogBlock) -> Parsed:
         data: Any = block.data
         if not isinstance(data, bytes):
+            from clickline.data.sources.arrow import parse_table
+
             return parse_table(self._parser(()), data)
         return self._parser(block.columns).parse(data)
 

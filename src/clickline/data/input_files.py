@@ -5,6 +5,7 @@ Without them, a missing test file would be found after the last epoch.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,10 @@ from clickline.config.data import Data
 from clickline.data.schema import Schema
 from clickline.data.sources.files import File, find
 from clickline.data.sources.text_blocks import header
-from clickline.errors import ClicklineError, JobProblem
+from clickline.errors import ClicklineError, DataError, JobProblem
+from clickline.files.storage import is_url
 
+log = logging.getLogger("clickline.data")
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -41,8 +44,21 @@ def secret_problems(data: Data) -> Iterator[JobProblem]:
                 yield JobProblem(key, f"refers to the environment variable {name}, which is not set: export {name}")
 
 
+def paths_here(data: Data, paths: list[str]) -> list[str]:
+    """Those of the paths that name files on this machine, of which some may be on other nodes only. URLs must work."""
+    return [path for path in paths if is_url(path) or _names_files(path, data)]
+
+
+def _names_files(path: str, data: Data) -> bool:
+    try:
+        return bool(find([path], options=data.storage))
+    except DataError as error:
+        log.info("left to other nodes: %s", error)
+        return False
+
+
 class InputFiles:
-    """The files that a job's paths name, found once."""
+    """The files that a job's paths name, found once. Files of other nodes are not missed."""
 
     def __init__(self, data: Data) -> None:
         self._data = data
@@ -51,6 +67,8 @@ class InputFiles:
         self._problems: list[JobProblem] = []
         for what in ("train", "valid", "test"):
             for place, path in enumerate(getattr(data, what)):
+                if data.placement == "node" and not paths_here(data, [path]):
+                    continue
                 try:
                     files = find([path], options=data.storage)
                 except ClicklineError as error:

@@ -1,12 +1,13 @@
 """Statistics for dense features that are normalised by them: mean and deviation, or lowest and highest value.
 
-Taken once, over the first rows of the training data and over present values only, then kept in the schema: training,
-evaluation and serving all normalise by the same numbers.
+For labels that are numbers, their mean, which a model starts from. Taken once, over the first rows of the training data
+and over present values only, then kept in the schema: training, evaluation and serving all use the same numbers.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +29,39 @@ def fit(data: Data, schema: Schema, paths: list[str], *, rows: int = _DEFAULT_RO
     rows_of = Dataset(
         data=data, schema=schema.unnormalised(), paths=paths, batch_size=min(_BATCH_ROWS, rows), seed=0, shuffle=False
     )
-    totals = _Totals(schema.dense_width)
+    totals, labels = _Totals(schema.dense_width), _LabelMeans(len(schema.labels))
     left = rows
     # The loop ends early as a rule: closing stops the reading threads now and not at garbage collection.
     with closing(rows_of.batches(epoch=0)) as batches:
         for batch, _ in batches:
             totals.add(batch.dense[:left])
+            labels.add(batch.labels[:left], None if batch.weights is None else batch.weights[:left])
             left -= len(batch)
             if left <= 0:
                 break
     stats, first = {}, 0
     for dense in schema.dense:
-        stats[dense.name] = totals.of(dense, slice(first, first + dense.size))
+        if dense.name in schema.unfitted:
+            stats[dense.name] = totals.of(dense, slice(first, first + dense.size))
         first += dense.size
-    return schema.fitted(stats)
+    fitted = schema.fitted(stats)
+    return replace(fitted, label_means=labels.means()) if schema.lacks_means else fitted
+
+
+class _LabelMeans:
+    """Running means of labels, by weight."""
+
+    def __init__(self, labels: int) -> None:
+        self._sums, self._weight = np.zeros(labels), 0.0
+
+    def add(self, labels: NDArray[np.float32], weights: NDArray[np.float32] | None) -> None:
+        weight = np.ones(len(labels)) if weights is None else weights.astype(np.float64)
+        self._sums += (labels.astype(np.float64) * weight[:, None]).sum(axis=0)
+        self._weight += float(weight.sum())
+
+    def means(self) -> tuple[float, ...]:
+        """0 where there are no rows, or where none of them has a weight."""
+        return tuple(float(total / self._weight) if self._weight else 0.0 for total in self._sums)
 
 
 class _Totals:

@@ -6,14 +6,14 @@ so that a served feature cannot differ from a trained one. Beware: the order of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from clickline.config.data import Data
 from clickline.config.features import Dense, Features, Slot
+from clickline.config.training import Loss, predicted_name
 from clickline.data.embeddings import Fields
 from clickline.data.missing_columns import missing_column
 from clickline.data.native_features import NativeDense, NativeSlot
@@ -42,13 +42,17 @@ class Schema:
     group: str | None = None
     keys: Literal["hash", "raw"] = "hash"
     delimiter: str = ","
+    loss: Loss = "log"
+    """Whether labels are 0 or 1 (log) or any finite numbers (squared), and so what the model predicts."""
+    label_means: tuple[float, ...] = ()
+    """squared: the mean of each label, which the model's output is added to; empty until they are fitted."""
 
     @classmethod
-    def of(cls, data: Data, features: Features) -> Schema:
+    def of(cls, data: Data, features: Features, *, loss: Loss = "log") -> Schema:
         """The schema of a job: the format's defaults filled in, contradictions refused with a JobError."""
         features = with_defaults(data, features)
         check_features(data, features)
-        return cls._from_sections(data, features)
+        return replace(cls._from_sections(data, features), loss=loss)
 
     @classmethod
     def _from_sections(cls, data: Data, features: Features) -> Schema:
@@ -63,6 +67,11 @@ class Schema:
             keys=features.keys,
             delimiter=data.delimiter,
         )
+
+    @property
+    def output(self) -> str:
+        """What a prediction is called: probability, or value."""
+        return predicted_name(self.loss)
 
     @property
     def slot_names(self) -> tuple[str, ...]:
@@ -108,9 +117,9 @@ class Schema:
 
         `labelled=False` reads features only, for rows whose outcome is not known yet.
         """
-        if self.needs_fit:
-            unfitted = ", ".join(dense.name for dense in self.dense if _needs_fit(dense))
-            raise ValueError(f"these dense features have no center and spread yet: {unfitted}; call fitted() first")
+        if self.unfitted:
+            names = ", ".join(self.unfitted)
+            raise ValueError(f"these dense features have no center and spread yet: {names}; call fitted() first")
         from clickline._native import Parser
 
         known = list(columns)
@@ -126,6 +135,7 @@ class Schema:
                 group=self.group or "" if labelled else "",
                 raw_keys=self.keys == "raw",
                 delimiter=self.delimiter,
+                numeric_labels=self.loss == "squared",
             )
         except ValueError as error:
             wanted = self.columns if labelled else [name for name in self.columns if name not in self.labels]
@@ -136,9 +146,19 @@ class Schema:
             raise DataError(f"the job does not fit the data: {error}") from error
 
     @property
+    def unfitted(self) -> tuple[str, ...]:
+        """Dense features that are normalised by statistics that are not known yet."""
+        return tuple(dense.name for dense in self.dense if _needs_fit(dense))
+
+    @property
+    def lacks_means(self) -> bool:
+        """Whether the model is to start from the labels' means, and they are not known yet."""
+        return self.loss == "squared" and not self.label_means
+
+    @property
     def needs_fit(self) -> bool:
-        """Whether some dense feature is normalised by statistics that are not known yet."""
-        return any(_needs_fit(dense) for dense in self.dense)
+        """Whether something is to be fitted on the data first."""
+        return bool(self.unfitted) or self.lacks_means
 
     def same_features(self, other: Schema) -> bool:
         """Whether a log line gives the same keys and dense numbers by the other schema, in the same order."""
@@ -171,6 +191,8 @@ class Schema:
             "group": self.group,
             "keys": self.keys,
             "delimiter": self.delimiter,
+            # Only where it says something: a schema of clicks stays what readers of any release know.
+            **({"loss": self.loss, "label_means": list(self.label_means)} if self.loss != "log" else {}),
         }
 
     @classmethod
@@ -184,9 +206,10 @@ class Schema:
                 {key: saved[key] for key in ("labels", "slots", "dense", "weight", "time", "group", "keys")}
             )
             data = Data(format=saved["format"], delimiter=saved["delimiter"])
-        except (KeyError, TypeError, ValidationError) as error:
+            schema = cls._from_sections(data, features)
+            return replace(schema, **_saved_loss(saved)) if "loss" in saved else schema
+        except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the saved schema is damaged: {error}") from error
-        return cls._from_sections(data, features)
 
 
 def with_defaults(data: Data, features: Features) -> Features:
@@ -204,6 +227,21 @@ def with_defaults(data: Data, features: Features) -> Features:
 def _criteo_slots(integers: str) -> list[Slot]:
     slots = [Slot(name=name) for name in CATEGORIES]
     return slots if integers == "dense" else slots + [Slot(name=name, bucket="log") for name in INTEGERS]
+
+
+class _LossFields(TypedDict):
+    loss: Loss
+    label_means: tuple[float, ...]
+
+
+def _saved_loss(saved: Mapping[str, Any]) -> _LossFields:
+    """What a saved schema says of its loss, checked: it comes from a file."""
+    loss, means = saved["loss"], [float(mean) for mean in saved["label_means"]]
+    if loss not in get_args(Loss):
+        raise ValueError(f"loss is {loss!r}; expected one of {', '.join(get_args(Loss))}")
+    if len(means) not in (0, len(saved["labels"])) or not all(map(math.isfinite, means)):
+        raise ValueError(f"label_means is {means}; expected a finite number for each of {len(saved['labels'])} labels")
+    return {"loss": loss, "label_means": tuple(means)}
 
 
 def _needs_fit(dense: Dense) -> bool:

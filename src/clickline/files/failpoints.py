@@ -74,7 +74,26 @@ TRAINING = (
 )
 """In the order in which a checkpoint that replaces one of the same step is written, and others are removed after it;
 those of `standing` are passed by a coordinator whenever it notes where the run stands."""
-NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING), 0)
+UPLOADING = (
+    "upload.begun",
+    "upload.file-sent",
+    "upload.files-sent",
+    "upload.done",
+    "upload.marker-removed",
+    "upload.removed",
+)
+"""In the order in which a checkpoint of a run at a URL is uploaded, and an older one removed there."""
+OPERATING = (
+    "operator.before-status",
+    "operator.status-written",
+    "operator.created-one",
+    "operator.created-stage",
+    "operator.endpoints-published",
+    "operator.deleted-one",
+    "operator.job-expired",
+)
+"""In the order in which the operator passes them for a job that runs, restarts and expires."""
+NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING, *UPLOADING, *OPERATING), 0)
 """Every failpoint, and how often this process has reached it. Only counted while the variable is set."""
 
 

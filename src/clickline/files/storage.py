@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from clickline.errors import ClicklineError
 
 _CLIENTS = ("aiohttp", "botocore", "aiobotocore", "requests", "urllib3")
@@ -66,6 +64,8 @@ def open_storage(
     `options` are fsspec's. `resolve` looks up the references in them, and what it has looked up is a secret. A path of
     this machine needs no options, so none are resolved for it.
     """
+    import fsspec
+
     if not is_url(url):
         return Storage(fsspec.filesystem("file"), error), Path(url).expanduser().absolute().as_posix()
     protocol = protocol_of(url)
@@ -76,9 +76,7 @@ def open_storage(
         try:
             system, name = fsspec.core.url_to_fs(url, **resolved)
         except ImportError as missing:
-            extra = _EXTRAS.get(protocol)
-            remedy = f"pip install 'clickline[{extra}]'" if extra else str(missing)
-            raise error(f"{url}: needs a package that is not installed: {remedy}") from missing
+            raise error(f"{url}: needs a package that is not installed: {_remedy(protocol, missing)}") from missing
         except OSError as trouble:
             if protocol != "hdfs":
                 raise
@@ -86,6 +84,20 @@ def open_storage(
         except ValueError as unknown:
             raise error(f"{url}: {unknown}; known protocols: {', '.join(_KNOWN)}, and others of fsspec") from unknown
     return Storage(system, error, secrets), name
+
+
+def protocol_problem(url: str) -> str | None:
+    """Why no file system can be opened for a URL, as far as that is known without asking it; None if it can."""
+    import fsspec
+
+    protocol = protocol_of(url)
+    try:
+        fsspec.get_filesystem_class(protocol)
+    except ImportError as missing:
+        return f"needs a package that is not installed: {_remedy(protocol, missing)}"
+    except ValueError as unknown:
+        return f"{unknown}; known protocols: {', '.join(_KNOWN)}, and others of fsspec"
+    return None
 
 
 def is_url(path: str) -> bool:
@@ -101,6 +113,11 @@ def is_local(url: str) -> bool:
 def protocol_of(url: str) -> str:
     """Such as s3; of a chain like `zip::s3://…` the innermost."""
     return url.partition("://")[0].rpartition("::")[2]
+
+
+def _remedy(protocol: str, missing: ImportError) -> str:
+    extra = _EXTRAS.get(protocol)
+    return f"pip install 'clickline[{extra}]'" if extra else str(missing)
 
 
 def is_client_error(error: Exception) -> bool:

@@ -16,7 +16,14 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _lock = threading.Lock()
 
 
-def decode_json(content: bytes | bytearray | memoryview | msgspec.Raw, kind: type[_T]) -> _T:
+_Text = bytes | bytearray | memoryview | msgspec.Raw
+
+
+@overload
+def decode_json(content: _Text, kind: type[_T]) -> _T: ...
+@overload
+def decode_json(content: _Text, kind: Any) -> Any: ...  # a union
+def decode_json(content: _Text, kind: Any) -> Any:
     """The value that the JSON text stands for; msgspec.MsgspecError if it is not of this type."""
     return _decoder(kind).decode(content)
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from clickline.compat.paddle_environment.ranks import first_number, number_of, own_host, rank_of, trainers_of
+from clickline.config import Job
+from clickline.config.run_location import run_directory_of
 from clickline.errors import JobError
 from clickline.net.addresses import address_of, addresses_of, host_and_port, tcp
 from clickline.net.tokens import read_token
@@ -24,6 +26,7 @@ ROLES = {
 }
 _DEFAULT_PORT = 6174
 _COORDINATOR_OFFSET = 1000
+_DIRECTORY = "CLICKLINE_DIRECTORY"
 
 
 def read_role(role: str | None = None, *, environ: Mapping[str, str] | None = None) -> ProcessRole:
@@ -45,7 +48,7 @@ def read_role(role: str | None = None, *, environ: Mapping[str, str] | None = No
             "where it is not set, pserver 0 is the coordinator too"
         )
     # Every process derives the same address from the same list, so without a name nothing has to be agreed on.
-    coordinator = address_of(named, source="CLICKLINE_COORDINATOR") if named else _beside(pservers[0])
+    coordinator = address_of(named, source="CLICKLINE_COORDINATOR") if named else _beside(pservers[0], env)
     listens_as = {"pserver": pservers[rank] if role == "pserver" else "", "coordinator": coordinator, "trainer": ""}
     return ProcessRole(
         role=role,
@@ -55,7 +58,9 @@ def read_role(role: str | None = None, *, environ: Mapping[str, str] | None = No
         coordinator=coordinator,
         token=read_token(env),
         bind=_bind(env, listens_as[role]),
-        directory=Path(env.get("CLICKLINE_DIRECTORY", "")),
+        directory=Path(env.get(_DIRECTORY, "")),
+        node=number_of(env, "CLICKLINE_NODE") or 0,
+        launch=env.get("CLICKLINE_LAUNCH", ""),
         threads=first_number(env, "CLICKLINE_THREADS", "CPU_NUM", "NUM_THREADS") or 0,
         hosts_coordinator=role == "pserver" and rank == 0 and not named,
     )
@@ -73,6 +78,11 @@ def torch_environment(environ: Mapping[str, str]) -> dict[str, str]:
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
     }
+
+
+def run_directory_here(job: Job, environ: Mapping[str, str]) -> Path:
+    """The run's directory for a rank: that of the job unless the environment names it. It is on the host of rank 0."""
+    return Path(environ.get(_DIRECTORY) or run_directory_of(job))
 
 
 def _role(role: str | None, env: Mapping[str, str]) -> str:
@@ -103,10 +113,12 @@ def _pservers(env: Mapping[str, str], port: int | None) -> list[str]:
     return []
 
 
-def _beside(pserver: str) -> str:
+def _beside(pserver: str, env: Mapping[str, str]) -> str:
     if pserver.startswith("unix:"):
         return f"{pserver}.coordinator"
     host, port = host_and_port(pserver)
+    if (given := number_of(env, "CLICKLINE_COORDINATOR_PORT")) is not None:
+        return tcp(host, given, source="CLICKLINE_COORDINATOR_PORT")
     source = f"CLICKLINE_COORDINATOR is not set, so it is pserver 0's port {port} + {_COORDINATOR_OFFSET}"
     return tcp(host, port + _COORDINATOR_OFFSET, source=source)
 

@@ -19,7 +19,7 @@ import yaml
 
 from clickline.errors import PeerError
 from clickline.launch.delivery_status import DeliveryStatus
-from clickline.launch.local_processes import private_sockets
+from clickline.launch.local.local_processes import private_sockets
 from clickline.launch.process_files import ProcessFiles
 from clickline.processes.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec

@@ -23,7 +23,7 @@ from clickline.compat.elasticctr.elasticctr_protocol import ElasticCtrProtocol
 from clickline.compat.paddle_serving.general_model_service import GeneralModelService
 from clickline.errors import ClicklineError, PeerError
 from clickline.files.json_state import write_state
-from clickline.launch.local_processes import private_sockets
+from clickline.launch.local.local_processes import private_sockets
 from clickline.net.addresses import url_of
 from clickline.net.listening_sockets import bind, inherited_listener
 from clickline.net.tokens import read_token

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from clickline.compat.paddle_environment.communicator_flags import DEAD, LIVE, MILLISECONDS
+from clickline.compat.paddle_environment.communicator_flags import DEAD, LIVE, MILLISECONDS, MOST_SECONDS
 
 OURS = {
     "CLICKLINE_ROLE": "pserver, trainer or coordinator. The verb says it too; they must not contradict each other.",
@@ -18,14 +18,21 @@ OURS = {
     "CLICKLINE_TRAINERS": "Trainers that the job starts with; `cluster.trainers` if not set.",
     "CLICKLINE_COORDINATOR": "The coordinator's address. If not set, pserver 0 is the coordinator too, on its host and "
     "its port + 1000, or on its socket's path + `.coordinator`.",
+    "CLICKLINE_COORDINATOR_PORT": "The port of a coordinator that is pserver 0 too, instead of its port + 1000: where "
+    "each pod has few ports of its own.",
     "CLICKLINE_BIND": "Address or host alone to listen on, where it differs from the one that others are told.",
     "CLICKLINE_TOKEN": "The same secret text for all processes of a job, at least 16 characters. Required.",
     "CLICKLINE_TOKEN_FILE": "A file that holds the token, where CLICKLINE_TOKEN is not set.",
     "CLICKLINE_DIRECTORY": "The run's directory; `output`/`name` of the job if not set.",
+    "CLICKLINE_NODE": "Number of the node that this process runs on, from 0, for `data.placement`; 0 if not set. "
+    "Launchers on hosts number them as `cluster.hosts` lists them; on one machine all are node 0.",
+    "CLICKLINE_LAUNCH": "A name for this start of the job, another one each time; launchers on hosts set it. A "
+    "coordinator that is started again under the same name takes up its run, or ends at once if that has finished, "
+    "whatever its options say: they were for the first time.",
     "CLICKLINE_THREADS": "Threads for dense maths.",
     "CLICKLINE_METRICS": "HOST:PORT, or PORT of the loopback address, where this one process answers `/metrics`, "
-    "`/health` and, if it knows the run, `/status`; stronger than `cluster.metrics…`. `clickline train` keeps it for "
-    "itself, or gives it to rank 0.",
+    "`/livez`, `/readyz`, `/health` and, if it knows the run, `/status`; stronger than `cluster.metrics…`. A pserver 0 "
+    "with the coordinator in it answers for both. `clickline train` keeps it for itself, or gives it to rank 0.",
 }
 COLLECTIVE = {
     "CLICKLINE_DEVICE": "`cpu` (if not set) or `cuda`, for ranks of `strategy: collective`: with `cuda` they exchange "
@@ -34,7 +41,26 @@ COLLECTIVE = {
 }
 SERVING = {
     "CLICKLINE_CACHE": "Directory for copies of versions that `clickline serve` reads from a store elsewhere, shared "
-    "by all predictors of this machine and user; `~/.cache/clickline/versions` if not set.",
+    "by all predictors of this machine and user; `~/.cache/clickline/versions` if not set. Local copies of runs whose "
+    "`output` is a URL are in its `runs`, copies of runs that are only read in its `run-copies`; if not set, in "
+    "directories of these names in `~/.cache/clickline`.",
+}
+JOBS = {
+    "CLICKLINE_UPLOAD_PATIENCE": "If `output` is a URL: seconds for which its store may stay away at the end of a run "
+    "before the run fails, with everything in its local copy; 300 if not set.",
+    "CLICKLINE_STATE": "Directory for records of jobs that were started on other hosts; "
+    "`~/.local/state/clickline/jobs` if not set.",
+    "CLICKLINE_FS_UGI": "USER,PASSWORD of the file system that a submission fetches from and copies to (`fs_ugi`).",
+    "CLICKLINE_AK": "`ak` of a submission, which is used for nothing, and hidden all the same.",
+    "CLICKLINE_SK": "The same of `sk`.",
+    "CLICKLINE_CREDENTIALS": "A file with the same, as `fs_ugi = USER,PASSWORD`, that only its owner can read; "
+    "`~/.config/clickline/credentials` if not set.",
+    "PADDLE_PADDLEREC_ROLE": "WORKER: `clickline run` of a `cluster_train` runner is one process of a job that was "
+    "submitted; else, with a backend.yaml, it submits.",
+    "KUBECONFIG": "The cluster of `clickline k8s`, `clickline operator` and `clickline train --on kubernetes`; if not "
+    "set, that of the pod's service account, else that of `~/.kube/config`.",
+    "RAY_ADDRESS": "HOST:PORT of the Ray cluster for `clickline train --on ray`, of which this machine must be a node; "
+    "the one that was started here if not set.",
 }
 INTERNAL = {
     "CLICKLINE_LAUNCHER": "Set by `clickline train` for what it starts: the process to die with.",
@@ -42,6 +68,10 @@ INTERNAL = {
     "CLICKLINE_HEARTBEAT": "Set by `clickline up` and `clickline serve` for what they start: the descriptor of memory "
     "in which it counts that its loop turns.",
     "CLICKLINE_LISTENER": "Set by `clickline up` for the predictor: the descriptor of the socket that it serves.",
+    "CLICKLINE_POD_IP": "Set by the operator: the IP of the pod, to which its CLICKLINE_METRICS refers.",
+    "CLICKLINE_TERMINATION_LOG": "Set by the operator: the file in which the process that knows the run leaves what it "
+    "came to, for Kubernetes.",
+    "CLICKLINE_FILE": "Set for the command of `data.pipe_command`: the path or URL of the file that it gets.",
     "CLICKLINE_FAIL_AT": "For tests: the name of a point in the code at which the process kills itself.",
 }
 PADDLE = {
@@ -65,6 +95,23 @@ PADDLE = {
     "CPU_NUM": "CLICKLINE_THREADS.",
     "NUM_THREADS": "The same, if CPU_NUM is not set.",
 }
+PLAIN_YAML = {
+    "PADDLE_JOB_NAME": "The value of the labels paddle-job and paddle-job-pserver by which pods are found. Elsewhere "
+    "without effect: the job's `name` is what processes compare.",
+    "PSERVERS": "Number of servers to wait for, as PADDLE_PSERVERS_NUM is.",
+    "TRAINERS": "The same of trainers, as PADDLE_TRAINERS_NUM is.",
+    "PADDLE_INIT_NUM_GRADIENT_SERVERS": "The same, of earlier releases; set for ENTRY.",
+    "PADDLE_INIT_PORT": "Port of server 0 if PADDLE_PORT is not set; others have the next.",
+    "PORT": "The same if neither is.",
+    "PADDLE_INIT_PSERVERS": "Set for ENTRY: the hosts of all servers.",
+    "PADDLE_INIT_TRAINER_ID": "The same: the rank.",
+    "NAMESPACE": "Where the pods are; that of the service account if not set.",
+    "POD_NAME": "Which of the pods this is; HOSTNAME if not set. POD_IP tells it where neither does.",
+    "ENTRY": "The command to run, by a shell, with all these variables; elsewhere it is the container's.",
+    "TRAINER_PACKAGE": "Directory that is put in front of PYTHONPATH and, except for start_fluid, run in. Elsewhere "
+    "PYTHONPATH says where modules are.",
+    "TOPOLOGY": "The job's file, if neither an argument nor ENTRY says what to run.",
+}
 WITHOUT_EFFECT = {
     "TRAINER_PORTS_NUM": "trainers listen on no port",
     "PADDLE_HETER_ENDPOINTS": "there are no heterogeneous trainers",
@@ -77,15 +124,15 @@ WITHOUT_EFFECT = {
     "PADDLE_ELASTIC_SERVER": "the same",
     "PADDLE_PADDLEREC_ROLE": "nothing submits itself to a cluster, so there is no master to tell from a worker",
     "PADDLEREC_CLUSTER_TYPE": "addresses are all that is needed to know of a cluster",
-    "PADDLE_JOB_NAME": "the job's `name` is what processes compare; it was a label for finding pods",
     "PADDLE_IS_LOCAL": "cluster.pservers and the verb say it",
-    "PADDLE_INIT_NICS": "CLICKLINE_BIND says where to listen",
-    "ENTRY": "the command to run is the container's",
-    "TRAINER_PACKAGE": "PYTHONPATH says where modules are",
+    "PADDLE_INIT_NICS": "others know a process by its address; CLICKLINE_BIND says where to listen",
+    "PADDLE_INIT_PORTS_NUM": "a server listens on one port",
+    "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": "the same",
+    "PADDLE_INIT_TRAINER_COUNT": "CPU_NUM is the number of threads",
+    "PADDLE_INIT_USE_GPU": "CLICKLINE_DEVICE says it for ranks",
+    "PADDLE_INIT_NUM_PASSES": "`train.epochs` of the job does",
     "GLOG_v": "logs have one level",
     "GLOG_logtostderr": "logs always go to stderr",
-    "POD_NAME": "processes go by role and rank",
-    "NAMESPACE": "the cluster is not asked for anything",
     "HDFS_ADDRESS": "`data.train` names files in full, as hdfs:// or webhdfs://",
     "HDFS_UGI": "`data.storage` holds credentials, as `${env:NAME}`",
     "START_DATE_HR": "`data.train` names the files of the window",
@@ -114,14 +161,22 @@ count; where a value makes no sense, the process says which and exits with 3.
 def page() -> str:
     """The reference as Markdown."""
     flags = {
-        name: f"`{key}`{', from milliseconds' if name in MILLISECONDS else ''}."
+        name: f"`{key}`{', from milliseconds' if name in MILLISECONDS else ''}"
+        + (f"; at most {MOST_SECONDS[name]} s, with a notice" if name in MOST_SECONDS else "")
+        + "."
         + (" Steps of each trainer; PaddlePaddle divided them by the number of trainers." if "geo" in name else "")
         for name, key in LIVE.items()
     }
     return (
         _HEAD
-        + _table("Ours", "meaning", OURS | COLLECTIVE | SERVING | INTERNAL)
+        + _table("Ours", "meaning", OURS | COLLECTIVE | SERVING | JOBS | INTERNAL)
         + _table("Of PaddlePaddle, used", "stands for", PADDLE)
+        + _table(
+            "Of pods of plain YAML",
+            "meaning",
+            PLAIN_YAML,
+            intro="For `clickline k8s`, which finds out what the others above are to be.",
+        )
         + _table(
             "Flags of PaddlePaddle's communicator, used",
             "sets",

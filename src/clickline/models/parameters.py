@@ -53,6 +53,11 @@ class Parameters:
         self._hints = _hints(cls)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All parameters that the model names."""
+        return tuple(self._known)
+
+    @property
     def shared(self) -> tuple[str, ...]:
         """Those of embedding_dim, hidden and dropout that the model takes."""
         return tuple(name for name in SHARED if self._takes_any or name in self._known)

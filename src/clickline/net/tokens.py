@@ -31,6 +31,16 @@ def shows_token(authorization: bytes, token: bytes) -> bool:
     return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
+def token_proof(token: str, *words: str) -> str:
+    """Shows that who says these words knows the token, without sending it; a nonce of the other side is among them."""
+    return hmac.new(token.encode(), "|".join(words).encode(), "sha256").hexdigest()
+
+
+def proves_token(proof: str, token: str, *words: str) -> bool:
+    """Whether a proof is of this token and these words. Takes as long whatever is wrong with it."""
+    return hmac.compare_digest(proof.encode(), token_proof(token, *words).encode())
+
+
 def read_token(environ: Mapping[str, str]) -> bytes:
     """The job's token, from CLICKLINE_TOKEN or the file that CLICKLINE_TOKEN_FILE names. No message repeats it."""
     token, file = environ.get("CLICKLINE_TOKEN", ""), environ.get("CLICKLINE_TOKEN_FILE", "")

@@ -35,6 +35,8 @@ class Spec:
     """Added to our own environment."""
     log: Path | None
     """stdout and stderr are appended to it; None leaves them with ours."""
+    directory: Path | None = None
+    """To run it in; None: ours."""
     restart: bool = True
     """Whether it may be started again when it dies."""
     spare: bool = False
@@ -152,6 +154,7 @@ class Process:
             self._popen = subprocess.Popen(  # noqa: S603  (our own argv, no shell)
                 list(spec.argv),
                 env=env,
+                cwd=spec.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=None if log is None else subprocess.STDOUT,

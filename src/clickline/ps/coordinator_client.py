@@ -26,13 +26,23 @@ from numpy.typing import NDArray
 
 from clickline import _native
 from clickline.config.cluster import Cluster
+from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.processes.process_identity import birth, machine
 from clickline.ps.held_name import HeldName
+from clickline.ps.initial_model import InitialModel
 from clickline.ps.protocol import member_messages
 from clickline.ps.protocol.file_messages import CheckpointFileReply, CheckpointFileRequest
 from clickline.ps.protocol.framing import Arrays, pack, unpack
 from clickline.ps.protocol.member_messages import Figures, MemberReply, ServerLocation
+from clickline.ps.protocol.model_messages import (
+    DescribeModelReply,
+    DescribeModelRequest,
+    ModelReply,
+    ModelRequest,
+    described,
+    model_in,
+)
 from clickline.ps.protocol.refusals import ErrorCode
 
 log = logging.getLogger("clickline.cluster")
@@ -70,9 +80,12 @@ class CoordinatorClient:
         job: str,
         cluster: Cluster,
         address: str = "",
+        node: int = 0,
         callbacks: MemberCallbacks | None = None,
+        describe_model: Callable[[Schema], InitialModel] | None = None,
     ) -> None:
-        self.role, self.rank = role, rank
+        """`describe_model`: trainers: the model of the job, for a coordinator that does not know it."""
+        self.role, self.rank, self._describe_model = role, rank, describe_model
         self.name = f"{role}.{rank}"
         self.client = secrets.randbits(62) + 1
         self._cluster = cluster
@@ -84,6 +97,7 @@ class CoordinatorClient:
             address=address,
             pid=os.getpid(),
             host=socket.gethostname(),
+            node=node,
             machine=machine(),
             born=birth(os.getpid()),
         )
@@ -105,6 +119,7 @@ class CoordinatorClient:
         """What the coordinator has announced last: pause, stop, generation."""
         self.failure: Exception | None = None
         """Why the heartbeats have ended, if not because the run is over."""
+        self._heard_at: float | None = None
 
     def attach(self, callbacks: MemberCallbacks) -> None:
         """Call these from now on; they are told at once where the servers are."""
@@ -135,7 +150,10 @@ class CoordinatorClient:
         try:
             holder = HeldName(self.name, self._cluster)
             while True:
-                reply = self._call(lane, self._introduction, member_messages.JoinReply)
+                try:
+                    reply = self._introduce_on(lane)
+                except PeerError as error:
+                    raise PeerError(f"{self.name} does not reach coordinator.0: {error}") from error
                 if reply.refusal is None:
                     break
                 code, message = reply.refusal.code, reply.refusal.message
@@ -151,6 +169,7 @@ class CoordinatorClient:
                     )
         finally:
             lane.close()
+        self._heard_at = time.monotonic()
         self.introduce(again=True, incarnation=reply.incarnation)
         self._follow_servers(reply.servers)
         if self._beating is None:
@@ -158,6 +177,26 @@ class CoordinatorClient:
             self._beating = threading.Thread(target=self._beat, name="clickline-beat", daemon=True)
             self._beating.start()
         return reply
+
+    def _introduce_on(self, lane: _native.Lane) -> member_messages.JoinReply:
+        """Ask to be admitted, having described the model if the coordinator does not know it."""
+        reply = self._call(lane, self._introduction, member_messages.JoinReply)
+        if reply.refusal is None or reply.refusal.code != ErrorCode.MODEL_WANTED or self._describe_model is None:
+            return reply
+        description, arrays = described(self._describe_model(Schema.from_dict(reply.schema)))
+        self._call(lane, DescribeModelRequest(model=description), DescribeModelReply, arrays)
+        return self._call(lane, self._introduction, member_messages.JoinReply)
+
+    def model(self) -> InitialModel | None:
+        """What a trainer has told the coordinator of the model; None if none has yet."""
+        # Longer than the coordinator holds it back, as in `ask`.
+        deadline = max(self._cluster.deadline, 10)
+        reply, arrays = self._exchange(self._file_lane(), ModelRequest(), ModelReply, deadline=deadline)
+        if reply.refusal is not None and reply.refusal.code == ErrorCode.RUN_OVER:
+            # Now, not with the next heartbeat: the coordinator does not wait for long before it is gone.
+            self.announced = member_messages.HeartbeatReply(stop=reply.refusal.message)
+            self._callbacks.on_stop()
+        return None if reply.model is None else model_in(reply.model, arrays)
 
     def ask(
         self,
@@ -217,14 +256,17 @@ class CoordinatorClient:
     def checkpoint_chunk(self, checkpoint: str, file: str, offset: int) -> NDArray[Any]:
         """Bytes of a file of a checkpoint on the coordinator's host. Raises CheckpointError if it hands out none."""
         request = CheckpointFileRequest(checkpoint=checkpoint, file=file, offset=offset)
+        reply, arrays = self._exchange(self._file_lane(), request, CheckpointFileReply)
+        if reply.refusal is not None:
+            raise CheckpointError(reply.refusal.message)
+        return arrays["content"]
+
+    def _file_lane(self) -> _native.Lane:
         # A lane of its own: a load that fetches files must not keep a request or the heartbeat waiting.
         if self._files is None:
             self._files = self._lane(lane=3, deadline=self._cluster.deadline, retry_for=self._cluster.retry_for)
             self._lanes.append(self._files)
-        reply, arrays = self._exchange(self._files, request, CheckpointFileReply)
-        if reply.refusal is not None:
-            raise CheckpointError(reply.refusal.message)
-        return arrays["content"]
+        return self._files
 
     def _follow_servers(self, servers: member_messages.ServerList | None) -> None:
         if servers is not None:
@@ -236,6 +278,17 @@ class CoordinatorClient:
     def stopping(self) -> str | None:
         """Why to stop, if so."""
         return self.announced.stop
+
+    def not_taking_part(self) -> list[str]:
+        """A sentence if this process has not joined, or has lost the coordinator, which answers each heartbeat."""
+        if self.failure is not None:
+            return [str(self.failure)]
+        if self._heard_at is None:
+            return [f"{self.name} has not joined the run"]
+        silence = time.monotonic() - self._heard_at
+        if silence > self._cluster.warn_after and self.stopping is None:
+            return [f"{self.name} has not heard of the coordinator for {silence:.0f} s"]
+        return []
 
     def leave(self) -> None:
         """Take leave and close. A coordinator that is gone is not waited for, as it would be while there is work."""
@@ -266,9 +319,9 @@ class CoordinatorClient:
                 reply = self._call(self._lanes[1], request, member_messages.HeartbeatReply)
                 if reply.refusal is not None:  # not_a_member: the coordinator is new, or has given this process up
                     # A refusal of this join needs no handling: the next heartbeat is refused as well, and joins again.
-                    self._call(self._lanes[1], self._introduction, member_messages.JoinReply)
+                    self._introduce_on(self._lanes[1])
                     continue
-                version = reply.version
+                version, self._heard_at = reply.version, time.monotonic()
                 self._follow_servers(reply.servers)
                 self.announced = reply
                 if reply.stop is not None:

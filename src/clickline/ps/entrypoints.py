@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import ReplacedError
+from clickline.errors import CheckpointError, DataError, ReplacedError
 from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
 from clickline.ps.coordinator.opening import open_coordinator
+from clickline.ps.coordinator.state.record import RunRecord, read_record
 from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
+from clickline.ps.initial_model import InitialModel
+from clickline.ps.member_http import open_member_http
 from clickline.ps.process_role import ProcessRole
 from clickline.ps.protocol.member_messages import ReadyReply, ReadyRequest
 from clickline.ps.server.server import ParameterServer
-from clickline.ps.trainer.trainer import Trainer, report_failure
-from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
-from clickline.train.monitoring.prometheus_metrics import Labelled, member_metrics
+from clickline.ps.trainer.node_data import NodeData, look_at_node
+from clickline.train.monitoring.final_status import leave_final_status
+from clickline.train.monitoring.loop_liveness import LoopLiveness, longest_turn
 from clickline.train.preflight import check_options
+from clickline.train.run_files.run_directory import fetched_checkpoint
 from clickline.train.run_files.run_lock import RunLock
-from clickline.train.session import Result, write_result_file
+from clickline.train.run_files.run_result import Result, write_result_file
+from clickline.train.run_storage.held_run import held_run
 
 log = logging.getLogger("clickline.cluster")
+_LONGEST_TURN = 60.0
+"""Seconds for one turn of a server's loop, which takes half of one."""
 
 
 def run_pserver(job: Job, role: ProcessRole) -> None:
     """Serve until the coordinator says that the run is over."""
-    import torch
-
-    torch.set_num_threads(1)
     hosted = _HostedCoordinator(job, role) if role.hosts_coordinator else None
     server = ParameterServer(job=job, part=role.rank, parts=len(role.pservers), address=role.bind, token=role.token)
     coordinator = _client(
@@ -45,14 +52,22 @@ def run_pserver(job: Job, role: ProcessRole) -> None:
             on_coordinator=server.hear_of_coordinator,
         ),
     )
-    server.checkpoints.fetch_chunk = coordinator.checkpoint_chunk
-    metrics = _metrics_server(job, coordinator)
+    server.checkpoints.fetch_chunk, server.fetch_model = coordinator.checkpoint_chunk, coordinator.model
+    loop = LoopLiveness("the server's loop", limit=_LONGEST_TURN)
+    http = open_member_http(
+        job,
+        coordinator,
+        loop=loop,
+        not_serving=lambda: [] if server.loaded else [f"{server.name} has loaded nothing yet"],
+        hosted=None if hosted is None else hosted.coordinator,
+    )
     try:
-        _serve(server, coordinator, hosted)
+        _serve(server, coordinator, hosted, loop)
     finally:
+        loop.ended()
         coordinator.leave()
-        if metrics is not None:
-            metrics.close()
+        if http is not None:
+            http.close()
         server.close()
         # After `leave`: the coordinator in this process waits for all members to leave, this server included.
         if hosted is not None:
@@ -61,7 +76,9 @@ def run_pserver(job: Job, role: ProcessRole) -> None:
         raise hosted.failure
 
 
-def _serve(server: ParameterServer, coordinator: CoordinatorClient, hosted: _HostedCoordinator | None) -> None:
+def _serve(
+    server: ParameterServer, coordinator: CoordinatorClient, hosted: _HostedCoordinator | None, loop: LoopLiveness
+) -> None:
     """Join, load, and serve until told to stop."""
     reply = coordinator.join()
     server.set_up(Schema.from_dict(reply.schema), incarnation=reply.incarnation, replaced=reply.replaced_clients)
@@ -73,6 +90,7 @@ def _serve(server: ParameterServer, coordinator: CoordinatorClient, hosted: _Hos
         coordinator.ask(ReadyRequest(sees_directory=sees), ReadyReply)
     log.info("serving part %d of %d at %s", server.part, server.parts, server.wire.address)
     while not server.stopped.wait(0.5):
+        loop.turned()
         # A rollback changes the generation without a new join. A coordinator that takes over asks for it in the next
         # join, to decide whether the tables of this server can be used.
         coordinator.introduce(generation=server.generation)
@@ -85,21 +103,35 @@ def _serve(server: ParameterServer, coordinator: CoordinatorClient, hosted: _Hos
 
 def run_trainer(job: Job, role: ProcessRole) -> None:
     """Train until the coordinator says that the run is over."""
-    coordinator = _client("trainer", job, role)
+    # PyTorch, which of the processes here only a trainer needs.
+    from clickline.ps.trainer.built_model import BuiltModel
+    from clickline.ps.trainer.trainer import Trainer, report_failure
+
+    built = BuiltModel(job)
+    coordinator = _client("trainer", job, role, describe_model=built.initial)
+    loop = LoopLiveness("the training loop", limit=longest_turn(job.cluster.retry_for))
     trainer: Trainer | None = None
-    metrics: MetricsServer | None = None
+    http = open_member_http(job, coordinator, loop=loop)
     try:
+        # Joined even if there is no data here, so that the coordinator hears why the run cannot go on.
+        data = _look_at_node(job, role.node)
+        coordinator.introduce(files=data.files if isinstance(data, NodeData) else None)
         reply = coordinator.join()
+        if not isinstance(data, NodeData):
+            raise data
         threads = role.threads or job.cluster.threads or max(1, len(os.sched_getaffinity(0)) // job.cluster.trainers)
+        schema = Schema.from_dict(reply.schema)
         trainer = Trainer(
             job=job,
-            schema=Schema.from_dict(reply.schema),
+            schema=schema,
+            model=built.model(schema),
             coordinator=coordinator,
             pservers=reply.pservers,
             token=role.token,
             threads=threads,
+            data=data,
+            loop=loop,
         )
-        metrics = _metrics_server(job, coordinator)
         log.info("training with %d thread(s), %d servers", threads, len(reply.pservers))
         trainer.run()
         log.info("done: %s", coordinator.stopping or "no more work")
@@ -113,26 +145,58 @@ def run_trainer(job: Job, role: ProcessRole) -> None:
         report_failure(coordinator, error)
         raise
     finally:
+        loop.ended()
         coordinator.leave()
-        if metrics is not None:
-            metrics.close()
+        if http is not None:
+            http.close()
         if trainer is not None:
             trainer.close()
+
+
+def _look_at_node(job: Job, node: int) -> NodeData | DataError:
+    try:
+        return look_at_node(job, node=node)
+    except DataError as error:
+        return error
 
 
 def run_coordinator(
     job: Job,
     role: ProcessRole,
     *,
-    resume: bool | Path = False,
+    resume: bool | str | Path = False,
     fresh: bool = False,
-    warm_start: Path | None = None,
+    warm_start: str | Path | None = None,
     watcher: Watcher | None = None,
-) -> Result:
-    """Coordinate one run. The run of a coordinator that was killed before it was finished is taken up."""
+) -> Result | None:
+    """Coordinate one run; None if it had been finished by the time that its launcher started this process again.
+
+    The run of a coordinator that was killed before it was finished is taken up.
+    """
     for notice in check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None):
         log.warning("%s", notice)
-    with RunLock(role.directory, role="coordinator") as lock:
+    watcher = watcher or LogOnly()
+    earlier = _record_of(role.launch, role.directory)
+    if earlier is not None:
+        if earlier.phase == "finished":
+            log.info("the run was finished before this process was started again")
+            return None
+        # The options are those of the first time, and were carried out then. A run that had failed goes on from its
+        # last checkpoint; what was only killed is taken up where it stood.
+        failed = earlier.phase in ("failed", "interrupted") and earlier.checkpoint is not None
+        resume, fresh, warm_start = failed, False, None
+    if not isinstance(resume, bool):
+        resume = fetched_checkpoint(resume)
+    warm_start = None if warm_start is None else fetched_checkpoint(warm_start)
+    with held_run(
+        job,
+        role="coordinator",
+        watcher=watcher,
+        resume=resume,
+        fresh=fresh,
+        takes_up=True,
+        directory=role.directory,
+    ) as lock:
         coordinator = open_coordinator(
             job,
             lock=lock,
@@ -141,20 +205,31 @@ def run_coordinator(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or LogOnly(),
+            watcher=watcher,
             recover=True,
+            launch=role.launch,
         )
         try:
             result = coordinator.run()
         finally:
             coordinator.close()
-        write_result(coordinator, result, lock=lock)
-    return result
+        return write_result(coordinator, result, lock=lock)
 
 
-def write_result(coordinator: Coordinator, result: Result, *, lock: RunLock) -> None:
+def _record_of(launch: str, directory: Path) -> RunRecord | None:
+    """What a coordinator of the same start of the job has left; None if this one is the first."""
+    if not launch:
+        return None
+    try:
+        record = read_record(directory)
+    except CheckpointError:  # of which start it was is unknown; `open_coordinator` goes on from a checkpoint
+        return None
+    return record if record is not None and record.launch == launch else None
+
+
+def write_result(coordinator: Coordinator, result: Result, *, lock: RunLock) -> Result:
     """Write what a run came to, and what happened on the way, to its directory."""
-    write_result_file(lock, {**result.to_dict(), **coordinator.account()})
+    return write_result_file(lock, result, coordinator.account())
 
 
 class _HostedCoordinator(threading.Thread):
@@ -163,9 +238,18 @@ class _HostedCoordinator(threading.Thread):
     def __init__(self, job: Job, role: ProcessRole) -> None:
         super().__init__(name="clickline-coordinator", daemon=True)
         self.failure: Exception | None = None
-        self._lock = RunLock(role.directory, role="pserver 0, the coordinator in it")
+        self._held = ExitStack()
+        self._lock = self._held.enter_context(
+            held_run(
+                job,
+                role="pserver 0, the coordinator in it",
+                watcher=LogOnly(),
+                takes_up=True,
+                directory=role.directory,
+            )
+        )
         try:
-            self._coordinator = open_coordinator(
+            self.coordinator = open_coordinator(
                 job,
                 lock=self._lock,
                 address=role.coordinator_bind,
@@ -177,52 +261,45 @@ class _HostedCoordinator(threading.Thread):
                 environ={},  # the environment is about the server
             )
         except BaseException:
-            self._lock.release()
+            self._held.__exit__(*sys.exc_info())
             raise
         self.start()
 
     def run(self) -> None:
         try:
-            try:
-                result = self._coordinator.run()
-            finally:
-                self._coordinator.close()
-            write_result(self._coordinator, result, lock=self._lock)
+            with self._held:
+                try:
+                    result = self.coordinator.run()
+                finally:
+                    self.coordinator.close()
+                write_result(self.coordinator, result, lock=self._lock)
+                leave_final_status(self.coordinator.status())
         except Exception as error:
             self.failure = error
             log.error("%s", error)
-        finally:
-            self._lock.release()
 
 
 def _client(
-    name: str, job: Job, role: ProcessRole, *, address: str = "", callbacks: MemberCallbacks | None = None
+    name: str,
+    job: Job,
+    role: ProcessRole,
+    *,
+    address: str = "",
+    callbacks: MemberCallbacks | None = None,
+    describe_model: Callable[[Schema], InitialModel] | None = None,
 ) -> CoordinatorClient:
     return CoordinatorClient(
         role=name,
         rank=role.rank,
+        node=role.node,
         coordinator=role.coordinator,
         token=role.token,
         job=job.name,
         cluster=job.cluster,
         address=address,
         callbacks=callbacks,
+        describe_model=describe_model,
     )
-
-
-def _metrics_server(job: Job, coordinator: CoordinatorClient) -> MetricsServer | None:
-    """Prometheus metrics of this process, if they are wanted; the coordinator is told where they are."""
-    address = metrics_place(job, role=coordinator.role, rank=coordinator.rank)
-    if address is None:
-        return None
-    server = MetricsServer(
-        address,
-        labels=Labelled(run=job.name, role=coordinator.role, rank=str(coordinator.rank)),
-        families=lambda make: member_metrics(make, coordinator.stats()),
-        complaints=lambda: [] if coordinator.failure is None else [str(coordinator.failure)],
-    )
-    coordinator.report_also({"metrics": server.address})
-    return server
 
 
 def _public_address(role: ProcessRole, bound: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clickline.config import Job
+from clickline.config.run_location import run_directory_of
 from clickline.net.addresses import host_and_port, tcp
 
 
@@ -30,8 +31,12 @@ class ProcessRole:
     """Address to listen on; empty for a trainer, which listens on none."""
     directory: Path
     """The run's directory; the current one where the environment does not say."""
+    node: int = 0
+    """Number of the node that it runs on."""
     threads: int = 0
     """For dense maths; 0 where the environment does not say."""
+    launch: str = ""
+    """What the launcher calls this start of the job; empty where the environment does not say."""
     hosts_coordinator: bool = False
     """Whether the coordinator is to run in this process: in pserver 0, if no coordinator is named."""
 
@@ -62,5 +67,5 @@ class ProcessRole:
         return replace(
             self,
             trainers=self.trainers or job.cluster.trainers,
-            directory=self.directory if has_directory else Path(job.output) / job.name,
+            directory=self.directory if has_directory else run_directory_of(job),
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clickline.ps.protocol.framing import Arrays
-from clickline.train.sparse import Gradient
+from clickline.train.row_gradients import Gradient
 
 COLUMNS = ("keys", "slots", "shows", "clicks", "values")
 """Of a gradient, in the order of its fields."""

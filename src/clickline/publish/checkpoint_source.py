@@ -17,10 +17,10 @@ import torch
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_figures import KINDS, recorded
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import load
 from clickline.train.learner import Learner
 from clickline.train.run_files.run_directory import find_checkpoint, job_of
 
@@ -49,6 +49,8 @@ class CheckpointSource:
         manifest = self.checkpoint.manifest
         job, measured = manifest["job"], recorded(self.checkpoint)
         judge = next((kind for kind in KINDS if kind in measured and "auc" in measured[kind].figures), None)
+        errors = next((kind for kind in KINDS if kind in measured and "rmse" in measured[kind].figures), None)
+        squared = {"rmse": None if errors is None else measured[errors].figures["rmse"], "rmse_on": errors}
         return {
             "run": self.job.name,
             "checkpoint": self.checkpoint.path.name,
@@ -58,13 +60,14 @@ class CheckpointSource:
             "rows": manifest["standing"]["rows"],
             "auc": None if judge is None else measured[judge].figures["auc"],
             "auc_on": judge,
+            **(squared if self.schema.loss == "squared" else {}),
             "figures": {kind: one.figures for kind, one in measured.items()},
             "measured_on": {kind: one.files for kind, one in measured.items()},
             "job_digest": hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest(),
         }
 
 
-def open_checkpoint_source(source: Path, *, threads: int | None = None) -> CheckpointSource:
+def open_checkpoint_source(source: str | Path, *, threads: int | None = None) -> CheckpointSource:
     """Load the checkpoint that a path names. Every file is checked against the checkpoint's manifest."""
     for attempt in range(1, _TRIES + 1):
         checkpoint = find_checkpoint(source)
@@ -86,7 +89,7 @@ def _opened(checkpoint: Checkpoint, *, threads: int | None) -> CheckpointSource:
     wanted = threads or job.threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(wanted)
     learner = Learner(job=job, schema=schema, threads=wanted)
-    tensors = checkpoint_files.load(checkpoint, tables=learner.sparse.tables)
+    tensors = load(checkpoint, tables=learner.sparse.tables)
     learner.restore(tensors, step=checkpoint.step, weights_only=True)
     watermark = int(tensors["tick"]) if schema.time and "tick" in tensors else None
     return CheckpointSource(learner, checkpoint, watermark)

@@ -1,4 +1,4 @@
-"""The dense network of a model as ONNX: what goes in by name, probabilities out.
+"""The dense network of a model as ONNX: what goes in by name, probabilities out, or values with a squared loss.
 
 The network is the model's own `forward`, traced once with the weights that evaluation uses (their average, if the job
 keeps one), so nothing is written twice. Rows are not part of it: whoever runs it looks them up, pools them as the
@@ -21,6 +21,7 @@ from clickline.data.embeddings import Embedding
 from clickline.data.schema import Schema
 from clickline.errors import ModelError
 from clickline.models.base import Model
+from clickline.train.forward import means_of, with_means
 from clickline.train.learner import Learner
 from clickline.versions.network import OUTPUT
 from clickline.versions.network_parameters import parse_network
@@ -31,16 +32,18 @@ BATCH = "batch"
 
 
 class _Exported(nn.Module):
-    """A model whose inputs come one by one, and whose output is always [rows, labels] probabilities."""
+    """A model whose inputs come one by one, and whose output is always [rows, labels] probabilities, or values."""
 
-    def __init__(self, model: Model, names: list[str]) -> None:
+    def __init__(self, model: Model, names: list[str], schema: Schema) -> None:
         super().__init__()
         self.model = model
         self.names = names
+        self.loss, self.means = schema.loss, means_of(schema)
 
     def forward(self, *values: Tensor) -> Tensor:
-        logits = self.model(dict(zip(self.names, values, strict=True)))
-        return torch.sigmoid(logits.unsqueeze(1) if logits.dim() == 1 else logits)
+        logits = with_means(self.model(dict(zip(self.names, values, strict=True))), self.means)
+        shaped = logits.unsqueeze(1) if logits.dim() == 1 else logits
+        return shaped if self.loss == "squared" else torch.sigmoid(shaped)
 
 
 def export(learner: Learner) -> bytes:
@@ -49,7 +52,7 @@ def export(learner: Learner) -> bytes:
     learner.model.eval()
     try:
         with learner.average.in_place():
-            return _exported(learner.model)
+            return _exported(learner.model, learner.schema)
     finally:
         learner.model.train(training)
 
@@ -70,7 +73,9 @@ def inputs_of(model: Model, schema: Schema) -> dict[str, dict[str, Any]]:
 def outputs_of(schema: Schema) -> dict[str, dict[str, Any]]:
     """What comes out, for the manifest."""
     labels = list(schema.labels)
-    return {OUTPUT: {"dtype": "float32", "shape": [BATCH, len(labels)], "labels": labels}}
+    output = {"dtype": "float32", "shape": [BATCH, len(labels)], "labels": labels}
+    # The output keeps its name, by which clients fetch it, whatever it holds.
+    return {OUTPUT: {**output, "loss": schema.loss} if schema.loss != "log" else output}
 
 
 def _source_of(embedding: Embedding, pooling: Mapping[str, str]) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def _source_of(embedding: Embedding, pooling: Mapping[str, str]) -> dict[str, An
     return {**source, "pooling": [pooling[slot] for slot in embedding.slots]}
 
 
-def _exported(model: Model) -> bytes:
+def _exported(model: Model, schema: Schema) -> bytes:
     # Two rows: torch.export takes dimensions of size 0 and 1 for constants, so one row would fix the batch size.
     example = model.example_inputs(2)
     names = list(example)
@@ -91,7 +96,7 @@ def _exported(model: Model) -> bytes:
     with _quiet():
         try:
             program = torch.onnx.export(
-                _Exported(model, names),
+                _Exported(model, names, schema),
                 tuple(example.values()),
                 input_names=list(feeds),
                 output_names=[OUTPUT],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -46,9 +46,11 @@ class Settings:
     sample_rows: int = ROWS
     max_auc_drop: float = 0.001
     """The largest drop of the AUC that rows shorter than 32 bits may cause."""
+    max_rmse_rise: float = 0.001
+    """With a squared loss: the largest rise of the RMSE that they may cause, as a share of it."""
 
 
-def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
+def publish(source: str | Path, store: Store, settings: Settings, *, watcher: Watcher | None = None) -> Manifest:
     """Publish the best checkpoint of a run (see `find_checkpoint`), or the one named, as the store's next version."""
     watcher = watcher or LogOnly()
     find_checkpoint(source)  # before anything is made in the store
@@ -71,10 +73,10 @@ def publish(source: Path, store: Store, settings: Settings, *, watcher: Watcher 
     return manifest
 
 
-def _say_which(trained: CheckpointSource, source: Path, watcher: Watcher) -> None:
+def _say_which(trained: CheckpointSource, source: str | Path, watcher: Watcher) -> None:
     """Say so if a run was named and its best checkpoint, which is published, is not its newest."""
     path, step = trained.checkpoint.path, trained.checkpoint.step
-    if path != source and trained.checkpoint.manifest["standing"].get("best_step") == step:
+    if path != Path(source) and trained.checkpoint.manifest["standing"].get("best_step") == step:
         newest = max(path.parent.glob("step-*")).name
         if newest != path.name:
             watcher.say(f"publishing {path.name}, the best by validation; name {path.parent / newest} for the newest")
@@ -200,25 +202,30 @@ def _check_parity(
         batch, paths = parent.sample().batch, []
     # Also for rows of the parent's sample: the probabilities are those of the model that is published now.
     sample = Sample(batch, probabilities(learner, batch))
-    parity = compare(sample, published)
+    parity = compare(sample, published, loss=learner.schema.loss)
     if settings.dtype != "fp32":
         if paths:
-            before, after, count = measure(
+            parity = measure(
+                parity,
                 learner,
                 published,
                 job=trained.job,
                 paths=paths,
                 progress=lambda share, facts: watcher.advance(share=share, facts=facts),
             )
-            parity = replace(parity, auc=before, published_auc=after, auc_rows=count)
         if parity.auc is not None and parity.published_auc is not None:
             watcher.say(
                 f"AUC {parity.auc:.6f} before, {parity.published_auc:.6f} with {settings.dtype} rows "
                 f"(drop {parity.drop:+.6f}, {parity.auc_rows:,} rows)"
             )
+        elif parity.rmse is not None and parity.published_rmse is not None:
+            watcher.say(
+                f"RMSE {parity.rmse:.6f} before, {parity.published_rmse:.6f} with {settings.dtype} rows "
+                f"({parity.rise:+.4%}, {parity.auc_rows:,} rows)"
+            )
         else:
             watcher.say("the rows to compare on are all of one class, so what the AUC loses is not known")
-    judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop)
+    judge(parity, dtype=settings.dtype, max_auc_drop=settings.max_auc_drop, max_rmse_rise=settings.max_rmse_rise)
     sample.write(staging / SAMPLE)
     sync(staging / SAMPLE)
     return parity

@@ -46,6 +46,8 @@ class PredictionResult:
     tag: str
     """Tag of the variant that was drawn; empty if nothing was split."""
     labels: tuple[str, ...]
+    output: str = "probability"
+    """What it is called: `value`, of a version whose labels are numbers."""
 
 
 Outcome = PredictionResult | RequestError

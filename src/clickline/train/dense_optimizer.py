@@ -27,7 +27,7 @@ class Optimizer:
     """Updates the dense parameters by their gradients. Its `state` of each parameter is part of checkpoints."""
 
     def __init__(self, model: nn.Module, spec: DenseOptimizer) -> None:
-        self._parameters = list(model.parameters())
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._vectors = _STATE[spec.name]
         self._rule = _rule(spec)
         self.state: dict[nn.Parameter, dict[str, Tensor]] = {}

@@ -33,14 +33,14 @@ def early_stop_message(stale_epochs: int, *, best_step: int | None) -> str:
 def score(settings: Train, figures: Mapping[str, float]) -> float | None:
     """The figure that early stopping goes by, turned so that larger is better; None if these rows do not define it."""
     wanted = settings.early_stopping
-    value = figures.get(wanted.metric)
+    value = figures.get(settings.stopping_metric)
     if value is None:
         return None
-    name = wanted.metric.rpartition(".")[2]
+    name = settings.stopping_metric.rpartition(".")[2]
     # Calibration is best at 1: above it a model predicts too many clicks, below it too few.
     if wanted.direction == "auto" and name == CALIBRATION:
         return -abs(value - 1)
-    smaller = wanted.direction == "min" or (wanted.direction == "auto" and name in SMALLER_IS_BETTER)
+    smaller = wanted.direction == "min" or (wanted.direction == "auto" and name in SMALLER_IS_BETTER[settings.loss])
     return -value if smaller else value
 
 

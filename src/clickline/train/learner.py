@@ -6,7 +6,7 @@ same steps up to forward, and never changes a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,14 +14,15 @@ from typing import TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from clickline.config import Job
+from clickline.config.training import Loss
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, ModelError
 from clickline.train.dense_optimizer import dense_optimizer
-from clickline.train.forward import logits_of
+from clickline.train.forward import logits_of, means_of
 from clickline.train.model_factory import build
 from clickline.train.sparse import Pulled, SparseSide, TrainableTable
 from clickline.train.sparse_tables import sweeps
@@ -36,7 +37,7 @@ class Learned:
 
     loss: float
     logits: NDArray[np.float32]
-    """[rows, labels]"""
+    """[rows, labels]; values, with a squared loss"""
 
 
 class Learner:
@@ -51,6 +52,7 @@ class Learner:
         self.job = job
         self.schema = schema
         self.model = build(job, schema)
+        self.means = means_of(schema)
         self.sparse = SparseSide(
             embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=elsewhere
         )
@@ -104,11 +106,11 @@ class Learner:
                 yield batch, tag, learned
 
     def predict(self, batch: Batch) -> NDArray[np.float32]:
-        """Logits [rows, labels] of a batch. Keys without a row count as zeros, as they do in serving."""
+        """Logits, or values with a squared loss, [rows, labels]. Keys without a row count as zeros, as in serving."""
         self.model.eval()
         with torch.inference_mode(), self.average.in_place():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
-            logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
+            logits = logits_of(self.model, self.sparse.inputs(batch, pulled), means=self.means)
         return np.asarray(logits.reshape(len(batch), -1).numpy())
 
     def _pull(self, batch: Batch) -> dict[str, Pulled]:
@@ -144,8 +146,8 @@ class Learner:
 
     def _differentiate(self, batch: Batch, pulled: dict[str, Pulled]) -> Learned:
         """Forward and backward: gradients are in the parameters and in the pulled tensors."""
-        logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
-        loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
+        logits = logits_of(self.model, self.sparse.inputs(batch, pulled), means=self.means)
+        loss = loss_of(logits, batch, model=self.model, schema=self.schema)
         loss.backward()  # type: ignore[no-untyped-call]
         return Learned(float(loss.detach()), logits.detach().reshape(len(batch), -1).numpy())
 
@@ -200,16 +202,17 @@ def weight_of(batch: Batch) -> float:
     return len(batch) if batch.weights is None else float(batch.weights.sum())
 
 
-def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, labels: Sequence[str]) -> torch.Tensor:
-    """The loss of a batch: log loss of its logits against its labels."""
+def loss_of(logits: torch.Tensor, batch: Batch, *, model: torch.nn.Module, schema: Schema) -> torch.Tensor:
+    """The loss of a batch: log loss of its logits, or squared error of its values, against its labels."""
     wanted = torch.from_numpy(batch.labels)
     shaped = wanted[:, 0] if logits.dim() == 1 else wanted
     if logits.shape != shaped.shape:
         raise ModelError(
             f"{type(model).__name__}.forward gave logits of shape {tuple(logits.shape)}; "
-            f"{tuple(shaped.shape)} was expected for {len(batch)} rows and labels {', '.join(labels)}"
+            f"{tuple(shaped.shape)} was expected for {len(batch)} rows and labels {', '.join(schema.labels)}"
         )
-    return weighted_loss(logits, shaped, None if batch.weights is None else torch.from_numpy(batch.weights))
+    weights = None if batch.weights is None else torch.from_numpy(batch.weights)
+    return weighted_loss(logits, shaped, weights, loss=schema.loss)
 
 
 def check_finite(loss: float, *, step: int) -> None:
@@ -221,12 +224,15 @@ def check_finite(loss: float, *, step: int) -> None:
         )
 
 
-def weighted_loss(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
-    """Log loss: mean over rows (by weight, if there are weights), summed over labels."""
+def weighted_loss(
+    logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor | None, *, loss: Loss = "log"
+) -> torch.Tensor:
+    """Log loss or squared error: mean over rows (by weight, if there are weights), summed over labels."""
+    compare = mse_loss if loss == "squared" else binary_cross_entropy_with_logits
     if weights is None and logits.dim() == 1:
-        return binary_cross_entropy_with_logits(logits, labels)
-    loss = binary_cross_entropy_with_logits(logits, labels, reduction="none")
-    per_row = loss if loss.dim() == 1 else loss.sum(1)
+        return compare(logits, labels)
+    each = compare(logits, labels, reduction="none")
+    per_row = each if each.dim() == 1 else each.sum(1)
     if weights is None:
         return per_row.mean()
     # A batch may have rows of weight 0 only: its loss is 0 then, not NaN.

@@ -8,9 +8,12 @@ from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.models.base import Model
 from clickline.models.registry import build_model
+from clickline.train.frozen.frozen_parts import freeze
 
 
 def build(job: Job, schema: Schema) -> Model:
     """The model with the weights it starts from. Seeds PyTorch's random state as a side effect."""
     torch.manual_seed(job.seed)
-    return build_model(job.model, schema.fields)
+    model = build_model(job.model, schema.fields)
+    freeze(model, job.train.frozen)
+    return model

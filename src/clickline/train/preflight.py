@@ -43,11 +43,18 @@ _FEATURES = ("features", "data.format", "data.delimiter")
 _PATHS = ("data.train", "data.valid", "data.test", "data.storage")
 CHECKS = (
     Check(lambda s: contradictions.strategy_problems(s.job), ("strategy", "cluster.pservers", "cluster.trainers")),
+    Check(lambda s: contradictions.host_problems(s.job), ("strategy", "cluster.hosts")),
+    Check(lambda s: contradictions.output_problems(s.job), ("output",)),
+    Check(
+        lambda s: contradictions.placement_problems(s.job),
+        ("data.placement", "strategy", "cluster.pservers", "cluster.trainers"),
+    ),
     Check(lambda s: contradictions.stopping_problems(s.job), ("train.early_stopping.patience", "data.valid")),
     Check(
         lambda s: contradictions.stopping_metric_problems(s.job),
-        ("train.early_stopping.metric", "metrics", "features.labels", "features.group"),
+        ("train.early_stopping.metric", "train.loss", "metrics", "features.labels", "features.group"),
     ),
+    Check(lambda s: contradictions.loss_problems(s.job), ("train.loss", "metrics.recall_at")),
     Check(Subject.metric_problems, ("metrics.own",), needs="model"),
     Check(
         lambda s: contradictions.sweep_problems(s.job),
@@ -56,6 +63,11 @@ CHECKS = (
     Check(lambda s: () if s.lacks_features else feature_problems(s.job.data, s.features), _FEATURES),
     Check(Subject.request_problems, ("model.name", "model.params", "features.labels", "data.format"), ModelError),
     Check(Subject.build_problems, ("model.name", "model.params", *_FEATURES), ModelError),
+    Check(
+        Subject.frozen_problems,
+        ("train.frozen", "model", "tables", "strategy", "cluster.pservers", "cluster.trainers", *_FEATURES),
+        needs="model",
+    ),
     Check(lambda s: input_files.reader_problems(s.job.data), ("data.format", "data.reader"), needs="data"),
     Check(lambda s: input_files.secret_problems(s.job.data), ("data.reader", "data.storage"), needs="data"),
     Check(lambda s: s.files.problems(), _PATHS, DataError, needs="data"),

@@ -46,7 +46,7 @@ class Subject:
         mended = _mended(self.features)
         if any(feature_problems(self.job.data, mended)):
             return None
-        return Schema.of(self.job.data, mended)
+        return Schema.of(self.job.data, mended, loss=self.job.train.loss)
 
     @cached_property
     def files(self) -> InputFiles:
@@ -61,7 +61,7 @@ class Subject:
         if self.job.metrics.own:
             from clickline.train.evaluation.metric_set import own_metric_problems
 
-            yield from own_metric_problems(self.job.metrics)
+            yield from own_metric_problems(self.job.metrics, loss=self.job.train.loss)
 
     def request_problems(self) -> list[JobProblem]:
         """What is wrong with the model's name and parameters."""
@@ -71,6 +71,14 @@ class Subject:
         """Why the model cannot be built of the job's features."""
         if self._tables is None and self.build_error is not None:
             yield JobProblem("model.name", _described(self.build_error))
+
+    def frozen_problems(self) -> Iterator[JobProblem]:
+        """Patterns of train.frozen that name nothing, or what cannot be frozen; of a model that can be built."""
+        if self.job.train.frozen and self._tables is not None and self.schema is not None:
+            from clickline.train.frozen.frozen_parts import frozen_problems
+            from clickline.train.trial_build import built_model
+
+            yield from frozen_problems(self.job, built_model(self.job.model, self.schema.fields))
 
     @property
     def facts(self) -> RunFacts:

@@ -1,16 +1,16 @@
 """Training in this process, and evaluating a checkpoint.
 
-`clickline.train_job` is the function of that name in launch/training_run.py, which starts the processes of any strategy
-and calls `train_job` here for strategy `single`.
+`clickline.train_job` is the function of that name in launch/local/training_run.py, which starts the processes of any
+strategy and calls `train_job` here for strategy `single`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,14 @@ from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, DataError
-from clickline.files.atomic import replace_json
 from clickline.progress import LogOnly, Watcher
-from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import KINDS, CheckpointFigures, measured_on, record
+from clickline.train.checkpoints.dense_tensors import load
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
 from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
 from clickline.train.evaluation.calibration import CalibrationBin
-from clickline.train.evaluation.evaluation import EVALUATION_BATCH, flat, predict_all
-from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.evaluation.evaluation import EVALUATION_BATCH, predict_all
+from clickline.train.evaluation.metric_set import MetricSet, flat
 from clickline.train.interrupts import Interrupts, TrainingInterrupted, handlers_restored
 from clickline.train.learner import Learner
 from clickline.train.loop.run import Run
@@ -38,27 +37,13 @@ from clickline.train.loop.single_process import SingleProcess
 from clickline.train.loop.training_loop import TrainingLoop
 from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.run_status import RunStatus
-from clickline.train.run_files.run_directory import find_checkpoint, job_of, write_job
+from clickline.train.run_files.run_directory import find_checkpoint, job_of, run_url, write_job
 from clickline.train.run_files.run_lock import RunLock
+from clickline.train.run_files.run_result import Result, write_result_file
+from clickline.train.run_storage.held_run import held_run
+from clickline.train.run_storage.run_copy import RunCopy
 
-
-@dataclass(frozen=True)
-class Result:
-    """The result of a run."""
-
-    directory: Path
-    checkpoint: Path
-    """The best one by validation, or the last."""
-    steps: int
-    rows: int
-    seconds: float
-    valid: dict[str, float] = field(default_factory=dict)
-    """Figures of this checkpoint on the validation data."""
-    test: dict[str, float] = field(default_factory=dict)
-    """Figures of this checkpoint on the test data."""
-
-    def to_dict(self) -> dict[str, object]:
-        return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(self).items()}
+log = logging.getLogger("clickline.train")
 
 
 def train_job(
@@ -69,15 +54,19 @@ def train_job(
     warm_start: Path | None = None,
     watcher: Watcher | None = None,
 ) -> Result:
-    """Train a job in `output/name` and test it.
+    """Train a job in `output/name`, which may be at a URL, and test it.
 
     `resume` continues from the newest checkpoint there (or from the one named); `fresh` throws away what is there; with
     neither, a directory that has checkpoints is refused. `warm_start` begins with another checkpoint's weights.
     """
-    directory = Path(job.output) / job.name
+    watcher = watcher or LogOnly()
     # Left in reverse order: the last status is written while the lock is held, and the handlers of the caller return
     # last. Until then an interrupted run ignores further SIGTERM and SIGHUP.
-    with handlers_restored(), RunLock(directory, role="train") as lock, RunStatus(job, lock=lock) as status:
+    with (
+        handlers_restored(),
+        held_run(job, role="train", watcher=watcher, resume=resume, fresh=fresh) as lock,
+        RunStatus(job, lock=lock) as status,
+    ):
         return _train(
             job,
             lock=lock,
@@ -85,7 +74,7 @@ def train_job(
             resume=resume,
             fresh=fresh,
             warm_start=warm_start,
-            watcher=watcher or LogOnly(),
+            watcher=watcher,
         )
 
 
@@ -132,8 +121,7 @@ def _train(
     resumed_at = None if old is None else old.step
     journal = Journal(directory, tensorboard=job.train.tensorboard, resumed_at=resumed_at, check=lock.check)
     result = train_and_test(run, journal, interrupts=interrupts, watcher=watcher, started=started)
-    write_result_file(lock, result.to_dict())
-    return result
+    return write_result_file(lock, result)
 
 
 def train_and_test(run: Run, journal: Journal, *, interrupts: Interrupts, watcher: Watcher, started: float) -> Result:
@@ -162,15 +150,6 @@ def train_and_test(run: Run, journal: Journal, *, interrupts: Interrupts, watche
     )
 
 
-def write_result_file(lock: RunLock, result: Mapping[str, object]) -> None:
-    """Write the result of a run into its directory."""
-    lock.check()
-    try:
-        replace_json(lock.directory / "result.json", result)
-    except OSError as error:
-        raise CheckpointError(f"{lock.directory / 'result.json'}: cannot be written: {error}") from error
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Predictions of a checkpoint on some data, and how good they are."""
@@ -184,12 +163,14 @@ class Evaluation:
     """Calibration of the first label."""
 
 
-def evaluate_checkpoint(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> dict[str, float]:
+def evaluate_checkpoint(
+    *, checkpoint: str | Path, paths: list[str], watcher: Watcher | None = None
+) -> dict[str, float]:
     """Figures of a checkpoint on some data; the checkpoint knows its job."""
     return evaluation_of(checkpoint=checkpoint, paths=paths, watcher=watcher).figures
 
 
-def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None = None) -> Evaluation:
+def evaluation_of(*, checkpoint: str | Path, paths: list[str], watcher: Watcher | None = None) -> Evaluation:
     """Predict some data with a checkpoint, and measure that.
 
     Figures on the job's test or validation data are kept beside the checkpoint, for publishing it.
@@ -199,12 +180,12 @@ def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None
     job = job_of(found)
     schema = Schema.from_dict(found.manifest["schema"])
     learner = Learner(job=job, schema=schema, threads=_use_threads(job))
-    learner.restore(checkpoint_files.load(found, tables=learner.sparse.tables), step=found.step, weights_only=True)
+    learner.restore(load(found, tables=learner.sparse.tables), step=found.step, weights_only=True)
     dataset = Dataset(
         data=job.data, schema=schema, paths=paths, batch_size=EVALUATION_BATCH, seed=job.seed, shuffle=False
     )
     files = measured_on(job.data, paths)
-    metrics = MetricSet.of(job.metrics)
+    metrics = MetricSet.of(job.metrics, loss=job.train.loss)
     watcher.begin("evaluating")
     try:
         predictions = predict_all(
@@ -218,8 +199,17 @@ def evaluation_of(*, checkpoint: Path, paths: list[str], watcher: Watcher | None
         with suppress(DataError):  # the job's own files may not be here any more
             if files == measured_on(job.data, getattr(job.data, kind)):
                 record(found, kind, CheckpointFigures(figures, files))
+    if (url := run_url(checkpoint)) is not None:
+        _upload_figures(url, found.path)
     bins = metrics.bins(columns["logits"][:, 0], columns["labels"][:, 0], weights=columns.get("weights"))
     return Evaluation(job, schema, figures, columns, bins)
+
+
+def _upload_figures(url: str, checkpoint: Path) -> None:
+    try:
+        RunCopy(url).upload_figures(checkpoint)
+    except CheckpointError as error:  # they were shown already
+        log.warning("figures of %s cannot be kept beside it: %s", url, error)
 
 
 def _use_threads(job: Job) -> int:

@@ -6,7 +6,7 @@ plan, so a batch's keys are deduplicated once. Nothing here loops over rows or k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,8 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.embeddings import POOLING, Embedding
 from clickline.data.schema import Schema
+from clickline.train.frozen.frozen_names import frozen_tables
+from clickline.train.row_gradients import Gradient, merged
 from clickline.train.sparse_tables import build_tables
 
 Floats = NDArray[np.float32]
@@ -65,18 +67,6 @@ class Pulled:
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """A batch's gradient for one table: arrays of one length, by distinct key in the order of buckets."""
-
-    keys: NDArray[np.uint64]
-    slots: NDArray[np.uint16]
-    shows: Floats
-    clicks: Floats
-    values: Floats
-    """[keys, dim]"""
-
-
-@dataclass(frozen=True)
 class _Reading:
     """Which slots a plan covers, and how it pools them."""
 
@@ -101,6 +91,7 @@ class SparseSide:
         elsewhere: Mapping[str, RowReader] | None = None,
     ) -> None:
         self.embeddings = dict(embeddings)
+        self._frozen = frozen_tables(self.embeddings, job.train.frozen)
         self.threads = threads
         self._slots = len(schema.slots)
         place = {slot.name: column for column, slot in enumerate(schema.slots)}
@@ -151,16 +142,17 @@ class SparseSide:
         pulled = {}
         for name, plan in plans.items():
             embedding, reading = self.embeddings[name], self._readings[name]
+            learns = training and embedding.table not in self._frozen
             # Each distinct key is pulled once, however many rows of the batch have it.
             distinct = np.empty((len(plan.unique), embedding.dim), np.float32)
             self._rows[embedding.table].pull(
-                plan.unique, distinct, training=training, slots=plan.slots, threads=self.threads
+                plan.unique, distinct, training=learns, slots=plan.slots, threads=self.threads
             )
             width = reading.sequence_length or len(reading.columns)
             tensor = torch.empty((rows, width, embedding.dim))  # `gather` writes into its memory
             plan.gather(distinct, tensor.numpy(), threads=self.threads)
             # `requires_grad` is set last: numpy() refuses a tensor that has it.
-            pulled[name] = Pulled(plan, distinct, tensor.requires_grad_(training))
+            pulled[name] = Pulled(plan, distinct, tensor.requires_grad_(learns))
         return pulled
 
     def inputs(self, batch: Batch, pulled: Mapping[str, Pulled]) -> dict[str, torch.Tensor]:
@@ -200,31 +192,3 @@ class SparseSide:
         # From the gradient of a mean to that of a sum.
         out *= np.float32(weight)
         return out
-
-
-def merged(parts: Sequence[Gradient], *, threads: int) -> Gradient:
-    """Merge several gradients of one table: a key that occurs in two of them learns once, from the sum.
-
-    Sums run in the order of the parts, so the same parts give the same bits.
-    """
-    keys = np.concatenate([part.keys for part in parts])
-    # A plan over the keys themselves finds the distinct ones; its `scatter` then adds up what belongs to one key.
-    # `labels` only fill the clicks of this plan, which are not used: those of the parts are added up below.
-    merge = _native.Plan(
-        keys, None, columns=1, select=[0], pooling=[0], labels=np.zeros(len(keys), np.float32), threads=threads
-    )
-
-    def summed(columns: list[Floats]) -> Floats:
-        joined = np.concatenate(columns).reshape(len(keys), 1, -1)
-        none = np.zeros((len(merge.unique), joined.shape[2]), np.float32)
-        out = np.empty_like(none)
-        merge.scatter(joined, none, out, threads=threads)
-        return out
-
-    # A key's slot is the same in all parts: take it from the key's first occurrence.
-    order = np.argsort(keys, kind="stable")
-    first = order[np.searchsorted(keys, merge.unique, sorter=order)]
-    slots = np.concatenate([part.slots for part in parts])[first]
-    shows = summed([part.shows for part in parts])[:, 0].copy()
-    clicks = summed([part.clicks for part in parts])[:, 0].copy()
-    return Gradient(merge.unique, slots, shows, clicks, summed([part.values for part in parts]))

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from clickline.config.model import ModelSettings
 from clickline.data.embeddings import Fields
+from clickline.models.base import Model
 from clickline.models.registry import build_model
 
 _FILLS = (torch.nn.init.normal_, torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_)
@@ -18,21 +19,21 @@ _SCALES = (torch.Tensor.mul, torch.Tensor.abs)
 
 
 def tables_of_built_model(spec: ModelSettings, fields: Fields) -> frozenset[str]:
-    """Kinds of tables that the model declares. Raises what its class raises.
+    """Kinds of tables that the model declares. Raises what its class raises."""
+    return frozenset(str(embedding.kind) for embedding in built_model(spec, fields).embeddings.values())
 
-    Models of the zoo are built without memory for their parameters.
-    """
+
+def built_model(spec: ModelSettings, fields: Fields) -> Model:
+    """The model. Raises what its class raises. Models of the zoo are built without memory for their parameters."""
     # Building draws random numbers; a check must not change the random state of the program that called it.
     state = torch.get_rng_state()
     try:
         if ":" in spec.name:
-            model = build_model(spec, fields)
-        else:
-            with torch.device("meta"), _WithoutInitialisation():
-                model = build_model(spec, fields)
+            return build_model(spec, fields)
+        with torch.device("meta"), _WithoutInitialisation():
+            return build_model(spec, fields)
     finally:
         torch.set_rng_state(state)
-    return frozenset(str(embedding.kind) for embedding in model.embeddings.values())
 
 
 class _WithoutInitialisation(TorchFunctionMode):

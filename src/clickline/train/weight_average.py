@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-WARM_UP = 10
+from clickline.train.average_share import average_share
 
 
 class Average:
@@ -22,13 +22,16 @@ class Average:
         self._keep = keep
         self._parameters = dict(model.named_parameters()) if keep > 0 else {}
         self._averages = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
+        self._moving = [name for name, parameter in self._parameters.items() if parameter.requires_grad]
+        """A frozen parameter keeps the average that the run was given, too."""
 
     @torch.no_grad()
     def follow(self, step: int) -> None:
-        """Update the average after a step. The first steps count more, or the random start would dominate for long."""
-        if self._averages:
-            keep = min(self._keep, step / (step + WARM_UP))
-            torch._foreach_lerp_(list(self._averages.values()), list(self._parameters.values()), 1 - keep)
+        """Update the average after a step."""
+        if self._moving:
+            share = average_share(self._keep, step)
+            averages = [self._averages[name] for name in self._moving]
+            torch._foreach_lerp_(averages, [self._parameters[name] for name in self._moving], share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

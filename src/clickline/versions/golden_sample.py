@@ -20,6 +20,8 @@ from clickline.data.schema import Schema
 from clickline.errors import VersionError
 
 ROWS = 1024
+TOLERANCE = 1e-5
+"""What predictions of the sample may differ by from the trainer's: probabilities, and values of up to 1."""
 LIMIT = 1 << 30
 
 
@@ -29,7 +31,13 @@ class Sample:
 
     batch: Batch
     probability: NDArray[np.float32]
-    """[rows, labels]"""
+    """[rows, labels]; values, if the schema's loss is squared"""
+
+    @property
+    def tolerance(self) -> float:
+        """What predictions may differ by: values are larger than probabilities, and so is what 32 bits leave out."""
+        largest = float(np.abs(self.probability).max(initial=0.0))
+        return TOLERANCE * max(1.0, largest) if np.isfinite(largest) else TOLERANCE
 
     def write(self, path: Path) -> None:
         columns: dict[str, NDArray[np.generic]] = {

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from clickline import _native
     from clickline.versions.chain import Chain
 
+_TRAINING = ("run", "step", "rows", "auc", "auc_on", "rmse", "rmse_on", "job_digest")
+"""Of what a manifest says of its training, the keys that a list of versions has."""
 _DIRECTORY = re.compile(r"v(\d{10})")
 
 
@@ -178,7 +180,7 @@ def summary(manifest: Manifest) -> VersionSummary:
             name: {"rows": table.rows, "deleted": table.deleted, "total": table.total}
             for name, table in manifest.tables.items()
         },
-        "training": {key: manifest.training.get(key) for key in ("run", "step", "rows", "auc", "auc_on", "job_digest")},
+        "training": {key: manifest.training.get(key) for key in _TRAINING},
         "parity": manifest.parity,
     }
 

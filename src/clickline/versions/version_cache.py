@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from typing import Protocol
 
 from clickline.errors import VersionError
 from clickline.files.atomic import replace_file
+from clickline.files.cache_directory import VARIABLE, user_cache
 from clickline.files.digests import file_sha256
 from clickline.files.leftovers import scratch_directory
 from clickline.files.locks import holding, locked, open_lock_file
@@ -31,7 +31,7 @@ from clickline.versions.file_copy import fetch_checked
 from clickline.versions.manifest import LIMIT, Manifest, checked_manifest, read_manifest
 from clickline.versions.store import Store
 
-DIRECTORY = "CLICKLINE_CACHE"
+DIRECTORY = VARIABLE
 """Environment variable: where the cache lies."""
 SCRATCH = "clickline-versions-"
 """How temporary directories begin to which files are copied for one process."""
@@ -159,29 +159,8 @@ class VersionCache:
 
 
 def cache_directory() -> Path:
-    """Where copies lie: CLICKLINE_CACHE, else the user's cache directory, else a directory for temporary files."""
-    if named := os.environ.get(DIRECTORY):
-        return _private(Path(named).expanduser().absolute())
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  (raises without a home)
-    try:
-        return _private(Path(home) / "clickline" / "versions")
-    except VersionError:  # as in a container without a home
-        return _private(Path(tempfile.gettempdir()) / f"clickline-cache-{os.getuid()}")
-
-
-def _private(path: Path) -> Path:
-    """Make a directory that only this user can write to, since its files are served."""
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Also of a directory that exists: in a shared temporary directory another user may have made it first.
-        status = path.stat()
-    except OSError as error:
-        raise VersionError(f"{path}: cannot be made: {error.strerror}; {DIRECTORY} names another directory") from error
-    if status.st_uid != os.getuid() or status.st_mode & 0o022 or path.is_symlink():
-        raise VersionError(
-            f"{path}: others can write there; {DIRECTORY} names another directory for copies of versions"
-        )
-    return path
+    """Where copies of versions lie."""
+    return user_cache("versions", error=VersionError)
 
 
 def _forget(lock: Path) -> None:

@@ -92,6 +92,34 @@ def test_two_labels_make_a_job_that_trains_mmoe_on_both(tmp_path):
     assert test["five_stars.ctr"] < test["ctr"]
 
 
+def test_a_second_job_predicts_the_stars_themselves(tmp_path):
+    ratings = [(1 + n % 2, 1 + n % 59, 1 + (n * 7) % 5, n) for n in range(300)]
+    done = import_movielens(str(movielens_zip(tmp_path / "a.zip", ratings)), tmp_path / "out")
+    assert done.other_jobs == (tmp_path / "out" / "rating.yaml",)
+    job = read_job(done.other_jobs[0]).job
+    assert (job.train.loss, job.features.labels, job.data.train) == ("squared", ["rating"], [str(done.train)])
+    assert not {"label", "five_stars"} & {slot.name for slot in job.features.slots}
+    update = {"output": str(tmp_path / "runs"), "train": job.train.model_copy(update={"epochs": 1})}
+    test = train_job(job.model_copy(update=update)).test
+    assert test["rows"] == 60
+    assert test["mae"] < test["rmse"] < 1.6  # stars from 1 to 5 are 1.4 off their mean
+
+
+def test_names_in_an_archive_lead_nowhere(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    movielens_zip(inside / "a.zip", RATINGS)
+    with zipfile.ZipFile(inside / "a.zip") as good, zipfile.ZipFile(inside / "b.zip", "w") as hostile:
+        for name in ("ratings", "users", "movies"):
+            hostile.writestr(f"../../{name}.dat", good.read(f"ml-1m/{name}.dat"))
+        hostile.writestr("../escaped.txt", "x")
+        hostile.writestr(str(tmp_path / "absolute.txt"), "x")
+    import_movielens(str(inside / "b.zip"), inside / "out")
+    assert left(tmp_path) == ["inside"]
+    assert left(inside) == ["a.zip", "b.zip", "out"]
+    assert left(inside / "out") == ["job.yaml", "rating.yaml", "test.csv", "train.csv"]
+
+
 def test_an_unpacked_directory_gives_the_same(tmp_path):
     packed = movielens_zip(tmp_path / "ml-1m.zip", RATINGS)
     with zipfile.ZipFile(packed) as archive:
@@ -172,6 +200,6 @@ def test_a_damaged_member_is_refused(tmp_path):
 def test_overwriting_needs_force(tmp_path):
     source = str(movielens_zip(tmp_path / "a.zip", RATINGS))
     import_movielens(source, tmp_path / "out")
-    with pytest.raises(DataError, match=r"has train.csv, test.csv, job.yaml already"):
+    with pytest.raises(DataError, match=r"has train.csv, test.csv, job.yaml, rating.yaml already"):
         import_movielens(source, tmp_path / "out")
     assert import_movielens(source, tmp_path / "out", test_share=0.5, force=True).test_rows == 3

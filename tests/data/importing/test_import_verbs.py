@@ -35,6 +35,7 @@ def test_each_verb_says_what_to_do_next(verb, name, downloads):
     result = runner.invoke(program, arguments)
     assert result.exit_code == 0, result.stderr
     assert f"next: clickline train {out / 'job.yaml'}" in result.stdout
+    assert (f"or:   clickline train {out / 'rating.yaml'}" in result.stdout) == (verb == "movielens")
     assert ("line 1101" in result.stderr) == (verb == "criteo")
     again = runner.invoke(program, [*arguments, "--json"])
     assert again.exit_code == 4

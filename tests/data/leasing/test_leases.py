@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clickline.data.leasing.leases import Lease, LeaseTable, Lost
+from clickline.data.leasing.leases import Lease, LeaseTable, Lost, PieceRange
 from clickline.errors import CheckpointError
 
 HOLDERS = ["a", "b", "c"]
@@ -18,6 +18,10 @@ HOLDERS = ["a", "b", "c"]
 
 def saved(book: LeaseTable) -> dict[str, Any]:
     return json.loads(json.dumps(book.to_dict()))
+
+
+def by_name(pieces: int, names: list[str] | None) -> list[PieceRange]:
+    return [PieceRange(pieces, names=None if names is None else tuple(names))]
 
 
 @settings(deadline=None)
@@ -28,7 +32,7 @@ def saved(book: LeaseTable) -> dict[str, Any]:
     data=st.data(),
 )
 def test_whatever_happens(pieces: int, attempts: int, static: list[str] | None, data: st.DataObject) -> None:
-    book = LeaseTable(pieces, attempts=attempts, static=static)
+    book = LeaseTable(pieces, attempts=attempts, ranges=by_name(pieces, static))
     given_out: dict[int, Lease] = {}
     steps = st.tuples(
         st.sampled_from(["take", "progress", "finish", "lose", "leave", "fail", "save", "assign"]),
@@ -68,7 +72,7 @@ def test_whatever_happens(pieces: int, attempts: int, static: list[str] | None, 
             book = again
         elif static is not None:
             static = static[::-1]
-            book.assign(static)
+            book.assign(by_name(pieces, static))
         consistent(book, pieces)
     # Whoever is left reads all that can be read.
     for holder in HOLDERS:
@@ -185,14 +189,14 @@ def test_leaving_in_order_is_not_held_against_the_piece() -> None:
 
 
 def test_static_pieces_stay_with_their_holder() -> None:
-    book = LeaseTable(5, attempts=9, static=["a", "b"])
+    book = LeaseTable(5, attempts=9, ranges=by_name(5, ["a", "b"]))
     assert book.take("c") is None
     assert [book.take("a").piece for _ in range(3)] == [0, 2, 4]
     assert book.take("a") is None
     book.lose("a", done={})
     assert book.take("b").piece == 1
     assert book.take("a").piece == 0
-    book.assign(["b"])
+    book.assign(by_name(5, ["b"]))
     assert [book.take("b").piece for _ in range(3)] == [2, 3, 4]
     book.lose("b", done={})
     book.assign(None)
@@ -229,8 +233,11 @@ def test_what_is_saved_stays_short() -> None:
         {"held": [[7, 1, 0, 1, "a", 0]]},
         {"next_lease": None},
         {"attempts": 0},
-        {"static": []},
-        {"static": ["a", "a"]},
+        {"ranges": [[2, None, [], False]]},
+        {"ranges": [[2, None, ["a", "a"], False]]},
+        {"ranges": [[1, None, None, False]]},
+        {"ranges": [[3, 0, None, False], [-1, 1, None, False]]},
+        {"ranges": [[2, None]]},
         {"more": 1},
     ],
 )
@@ -247,8 +254,8 @@ def test_book_that_is_none(change: dict[str, Any]) -> None:
 def test_arguments_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match=r"'attempts' must be at least 1 but got 0"):
         LeaseTable(1, attempts=0)
-    with pytest.raises(ValueError, match=r"'static' must be different names, at least one, but got \['a', 'a'\]"):
-        LeaseTable(1, attempts=1, static=["a", "a"])
+    with pytest.raises(ValueError, match=r"'ranges' must have different names in a range but has \['a', 'a'\]"):
+        LeaseTable(1, attempts=1, ranges=by_name(1, ["a", "a"]))
     book = LeaseTable(1, attempts=1)
     book.take("a")
     with pytest.raises(ValueError, match=r"lease 1 cannot have -1 rows done"):

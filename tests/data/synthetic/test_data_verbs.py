@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 
 runner = CliRunner()
 

@@ -1,4 +1,4 @@
-"""Readers that never stop, over a hundred switches, while servers and agents are killed: no batch of two versions, no
+"""Readers that never stop, over many switches, while servers and agents are killed: no batch of two versions, no
 wrong row, no failed request. `PROMISE_SWITCHES=1000` runs it for longer, `PROMISE_SEED` along another way."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.processes import ENVIRONMENT
 from support.programs import PROGRAMS
 from support.versions.version_stores import VersionStore, keys_from
 
-SWITCHES = int(os.environ.get("PROMISE_SWITCHES", "100"))
+SWITCHES = int(os.environ.get("PROMISE_SWITCHES", "60"))
 SEED = int(os.environ.get("PROMISE_SEED", "4"))
 KEYS = 400
 CLOCK = 16

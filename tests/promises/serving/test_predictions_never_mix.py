@@ -1,4 +1,4 @@
-"""Clients that never stop asking, over fifty switches of the version, while replicas and the predictor's workers are
+"""Clients that never stop asking, over many switches of the version, while replicas and the predictor's workers are
 killed: each answer is what the version it names predicts, recomputed from that version's files; none is missing.
 `PROMISE_PREDICTION_SWITCHES=500` runs it for longer, `PROMISE_SEED` along another way."""
 
@@ -23,7 +23,7 @@ from support.serving.predictor_processes import COMMAND, PredictorProcess, Worke
 from support.versions.model_versions import ModelVersions
 
 pytestmark = pytest.mark.heavy
-SWITCHES = int(os.environ.get("PROMISE_PREDICTION_SWITCHES", "50"))
+SWITCHES = int(os.environ.get("PROMISE_PREDICTION_SWITCHES", "30"))
 SEED = int(os.environ.get("PROMISE_SEED", "5"))
 CLIENTS = 4
 PLAIN = 2

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from clickline.train.checkpoints import checkpoint_files
-from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import dense_tensors
 from support.clusters import settings_for
 
 pytestmark = pytest.mark.heavy

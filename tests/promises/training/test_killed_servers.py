@@ -12,9 +12,11 @@ import pytest
 from clickline._native import Lane
 from clickline.ps.protocol.framing import pack, unpack
 from clickline.ps.protocol.pserver_messages import StatsReply, StatsRequest
-from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import dense_tensors
 from clickline.train.session import evaluate_checkpoint
 from support.clusters import Run, settings_for
+from support.processes import has_pytorch
 
 pytestmark = pytest.mark.heavy
 
@@ -26,6 +28,8 @@ def test_async_goes_on_with_the_last_cut(clicks, tmp_path, launch):
 
     run = launch(settings_for(clicks, tmp_path, "hit", **common), rows=30_000)
     before = run.pid("pserver.1")
+    pids = {name: run.pid(name) for name in ("pserver.0", "pserver.1", "trainer.0")} | {"launcher": run.process.pid}
+    assert [name for name, pid in pids.items() if has_pytorch(pid)] == ["trainer.0"]
     with server_of(run, "pserver.1") as pushes:
         run.cuts(1)
         first = pushes()

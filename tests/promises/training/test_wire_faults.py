@@ -54,16 +54,16 @@ def test_every_fault_also_on_the_way_to_the_coordinator(behind_proxy):
     run, servers = behind_proxy(
         Chances(drop=0.01, cut=0.01, duplicate=0.005, garble=0.01, cut_reply=0.02), "everywhere"
     )
-    desk = UnreliableProxy(
+    coordinator_proxy = UnreliableProxy(
         run.coordinator, Chances(drop=0.02, delay=0.02, cut=0.02, duplicate=0.02, garble=0.02, cut_reply=0.1), seed=11
     )
-    run.shared["CLICKLINE_COORDINATOR"] = desk.address
+    run.shared["CLICKLINE_COORDINATOR"] = coordinator_proxy.address
     run.start_all()
     result = run.ends()
-    desk.close()
-    run.faults = servers.done.total() + desk.done.total()
-    print(f"\nfaults before the coordinator {dict(desk.done)}, before servers {dict(servers.done)}")
-    assert min(desk.done[kind] for kind in ("drop", "cut", "duplicate", "garble", "cut_reply")) > 0
+    coordinator_proxy.close()
+    run.faults = servers.done.total() + coordinator_proxy.done.total()
+    print(f"\nfaults before the coordinator {dict(coordinator_proxy.done)}, before servers {dict(servers.done)}")
+    assert min(coordinator_proxy.done[kind] for kind in ("drop", "cut", "duplicate", "garble", "cut_reply")) > 0
     assert (result["rows"], result["repeated_rows"], result["lost_pushes"]) == (ROWS, 0, 0)
     assert result["set_aside"] == []
     assert set(shows_of(run.checkpoints()[-1]).values()) == {float(ROWS * SLOTS)}

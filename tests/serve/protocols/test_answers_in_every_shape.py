@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from clickline.client.payloads import read_infer, read_json_rows
 from clickline.compat.elasticctr import elasticctr_protocol
 from clickline.compat.paddle_serving import general_model_service
 from clickline.net.request_errors import refuse
@@ -80,6 +82,20 @@ def test_infer_answers_are_binary_if_asked_for(more, binary):
         assert output["parameters"] == {"binary_data_size": 16}
         assert output["shape"] == [2, 2]
         assert (np.frombuffer(body[length:], "<f4").reshape(2, 2) == TWO.probability).all()
+
+
+def test_a_prediction_of_a_number_is_called_a_value():
+    stars = PredictionResult(np.array([[3.5]], np.float32), 2, "stars", "", ("rating",), "value")
+    plain = json_rows.encode(stars)
+    assert json.loads(plain)["output"] == "value"
+    for prediction in (read_json_rows(plain), read_infer(encode(stars, asking())[0])):
+        assert (prediction.output, prediction.probabilities) == ("value", [3.5])
+    # Programs that ask for it by the usual name get it by that name.
+    assert (
+        json.loads(encode(stars, asking(outputs=[{"name": "probability"}]))[0])["outputs"][0]["name"] == "probability"
+    )
+    rated = replace(schema_of(slots=["user"]), loss="squared")
+    assert model_metadata(SimpleNamespace(schema=rated), "stars", [2])["outputs"][0]["name"] == "value"
 
 
 def test_elastic_answers():

@@ -67,3 +67,18 @@ def ratings_text(ratings: list[tuple[int, int, int, int]]) -> str:
 def left(directory: Path) -> list[str]:
     """Everything in a directory, hidden things too."""
     return sorted(item.name for item in directory.iterdir())
+
+
+def rated_movielens(path: Path, *, users: int = 40, movies: int = 50, ratings: int = 1200) -> Path:
+    """ml-1m.zip with made up ratings: some users give more stars, some movies get more, the rest is chance."""
+    draw = random.Random(11)
+    generous = [draw.gauss(0, 0.7) for _ in range(users)]
+    good = [draw.gauss(0, 0.9) for _ in range(movies)]
+    pairs = draw.sample([(user, movie) for user in range(users) for movie in range(movies)], ratings)
+    rated = [
+        (user + 1, movie + 1, min(5, max(1, round(3.4 + generous[user] + good[movie] + draw.gauss(0, 0.4)))), time)
+        for time, (user, movie) in enumerate(pairs, 1)
+    ]
+    people = [f"{n}::{'FM'[n % 2]}::{(1, 18, 25)[n % 3]}::{n % 7}::{10000 + n}\n" for n in range(1, users + 1)]
+    titles = [f"{n}::Movie {n} ({1980 + n % 20})::{('War', 'Drama|Comedy')[n % 2]}\n" for n in range(1, movies + 1)]
+    return movielens_zip(path, rated, users="".join(people), movies="".join(titles))

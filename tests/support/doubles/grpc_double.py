@@ -73,7 +73,8 @@ class AskedDouble:
         if version not in (None, self.version):
             raise refuse("unknown_version", f"there is no version {version}")
         self.keys.append(key)
-        schema = SimpleNamespace(format="criteo", labels=("label",), slots=(_named("C1"),), dense=(_named("I1"),))
+        slots, dense = (_named("C1"),), (_named("I1"),)
+        schema = SimpleNamespace(format="criteo", labels=("label",), slots=slots, dense=dense, output="probability")
         loaded = SimpleNamespace(reader=self.reader, version=self.version, schema=schema)
         served = SimpleNamespace(versions=[6, 7])
         tag = "b" if key is not None else ""

@@ -1,13 +1,18 @@
 """A small HTTP server that speaks WebHDFS over a directory: a name node and a data node at one address.
 
 As the real ones do, the name node answers OPEN, CREATE and APPEND with a redirect to the data node.
+
+`python -m support.doubles.webhdfs_server DIRECTORY ADDRESS` is one as a program, for a network of its own. The account,
+USER:PASSWORD, comes by its standard input, and the port is printed.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
+from base64 import b64decode
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,8 +21,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 
 class WebHdfsServer:
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, address: str = "127.0.0.1", account: str = "") -> None:
+        """`account` is USER:PASSWORD, without which every request is refused; empty: everybody may do everything."""
+        self.root, self.address, self.account = root, address, account
         root.mkdir(parents=True, exist_ok=True)
         self.operations: Counter[str] = Counter()
         self.users: set[str] = set()
@@ -26,13 +32,13 @@ class WebHdfsServer:
         self.cut_reads = 0
         """So many reads end in the middle."""
         handler = type("Handler", (_Handler,), {"hdfs": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = ThreadingHTTPServer((address, 0), handler)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
     def url(self) -> str:
-        return f"webhdfs://127.0.0.1:{self.port}"
+        return f"webhdfs://{self.address}:{self.port}"
 
     def close(self) -> None:
         self._server.shutdown()
@@ -42,6 +48,16 @@ class WebHdfsServer:
 class _Handler(BaseHTTPRequestHandler):
     hdfs: WebHdfsServer
     protocol_version = "HTTP/1.1"
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        given = self.headers.get("Authorization", "").removeprefix("Basic ")
+        if self.hdfs.account and b64decode(given).decode() != self.hdfs.account:
+            self._body()
+            self._fail(401, "AuthorizationException", "who are you?")
+            return False
+        return True
 
     def do_GET(self) -> None:
         operation, path, asked = self._read()
@@ -118,7 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _redirect(self) -> None:
         self.send_response(307)
-        self.send_header("Location", f"http://127.0.0.1:{self.hdfs.port}{quote(self.path, safe='/?=&%')}&datanode=1")
+        self.send_header(
+            "Location", f"http://{self.hdfs.address}:{self.hdfs.port}{quote(self.path, safe='/?=&%')}&datanode=1"
+        )
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -151,3 +169,10 @@ def _status(path: Path, *, suffix: str = "") -> dict[str, Any]:
         "length": 0 if is_directory else path.stat().st_size,
         "modificationTime": int(path.stat().st_mtime * 1000),
     }
+
+
+if __name__ == "__main__":
+    server = WebHdfsServer(Path(sys.argv[1]), address=sys.argv[2], account=sys.stdin.readline().strip())
+    sys.stdout.write(f"{server.port}\n")
+    sys.stdout.flush()
+    threading.Event().wait()

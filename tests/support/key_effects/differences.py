@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from clickline.errors import ClicklineError
-from clickline.launch.training_run import train_job
+from clickline.launch.local.training_run import train_job
 from clickline.train.checkpoints import checkpoint_files
 from support.key_effects.cells import draft_of, overrides_of
 

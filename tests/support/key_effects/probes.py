@@ -18,6 +18,7 @@ VALUES: dict[str, Any] = {
     "data.train": ["valid.csv"],
     "data.valid": [],
     "data.test": [],
+    "data.placement": "node",
     "data.reader": {"skip": 1},
     "data.storage": {"anon": "true"},
     "data.delimiter": ";",
@@ -74,9 +75,12 @@ VALUES: dict[str, Any] = {
     "train.optimizer.learning_rate": 0.1,
     "train.optimizer.weight_decay": 0.1,
     "train.optimizer.clip": 0.001,
+    "train.frozen": ["mlp"],
     "train.average": 0.5,
+    "train.loss": "squared",
     "train.staleness": 1,
     "train.log_every": 2,
+    "train.log_format": "paddlerec",
     "train.max_steps": 3,
     "train.early_stopping.patience": 1,
     "train.early_stopping.metric": "logloss",
@@ -117,6 +121,40 @@ VALUES: dict[str, Any] = {
     "cluster.metrics": True,
     "cluster.metrics_host": "127.0.0.2",
     "cluster.metrics_port": 19_147,
+    "cluster.hosts": [{"host": "node1"}],
+    "cluster.hosts[].host": "node2",
+    "cluster.hosts[].ssh_port": 2222,
+    "cluster.hosts[].address": "10.0.0.2",
+    "cluster.hosts[].pservers": 2,
+    "cluster.hosts[].trainers": 2,
+    "cluster.hosts[].python": "python3.12",
+    "cluster.kubernetes.namespace": "training",
+    "cluster.kubernetes.image": "registry/clickline:1",
+    "cluster.kubernetes.pull_secret": "registry",
+    "cluster.kubernetes.service_account": "trainer",
+    "cluster.kubernetes.volumes": [{"claim": "data", "path": "/data"}],
+    "cluster.kubernetes.volumes[].claim": "other",
+    "cluster.kubernetes.volumes[].path": "/other",
+    "cluster.kubernetes.volumes[].read_only": True,
+    "cluster.kubernetes.environment": {"A": "1"},
+    "cluster.kubernetes.secrets": [{"variable": "A", "secret": "store", "key": "a"}],
+    "cluster.kubernetes.secrets[].variable": "B",
+    "cluster.kubernetes.secrets[].secret": "other",
+    "cluster.kubernetes.secrets[].key": "b",
+    "cluster.kubernetes.intranet": "Service",
+    "cluster.kubernetes.queue": "q",
+    "cluster.kubernetes.kueue_queue": "q",
+    "cluster.kubernetes.priority_class": "high",
+    "cluster.kubernetes.keep": 60,
+    "cluster.kubernetes.pserver.cpu": "2",
+    "cluster.kubernetes.pserver.memory": "1Gi",
+    "cluster.kubernetes.pserver.gpus": 1,
+    "cluster.kubernetes.trainer.cpu": "2",
+    "cluster.kubernetes.trainer.memory": "1Gi",
+    "cluster.kubernetes.trainer.gpus": 1,
+    "cluster.root": "/var/clickline",
+    "cluster.port": 7164,
+    "data.pipe_command": "sed 1,5d",
 }
 _OPTIMIZER = {
     "name": "sgd",
@@ -134,6 +172,7 @@ for _kind in ("embedding", "linear"):
     VALUES |= {f"tables.{_kind}.optimizer.{name}": value for name, value in _OPTIMIZER.items()}
     VALUES |= {f"tables.{_kind}.restart_epochs": _kind == "linear", f"tables.{_kind}.init_scale": 0.2}
 
+HOST_KEYS = ("host", "ssh_port", "address", "pservers", "trainers", "python")
 GIVEN: dict[str, dict[str, Any]] = {
     "features.slots[].name": {"features.slots[].column": "user"},
     "features.dense[].name": {"features.dense[].column": "age"},
@@ -154,6 +193,12 @@ GIVEN: dict[str, dict[str, Any]] = {
     "checkpoint.every_epochs": {"data.valid": []},
     "checkpoint.keep": {"checkpoint.every_steps": 4},
     "cluster.host": {"cluster.transport": "tcp"},
+    **{f"cluster.hosts[].{name}": {"cluster.hosts": [{"host": "node1"}]} for name in HOST_KEYS},
+    **{
+        key: {key.partition("[")[0]: VALUES[key.partition("[")[0]]}
+        for key in VALUES
+        if key.startswith("cluster.kubernetes.") and "[" in key
+    },
     "cluster.metrics_host": {"cluster.metrics": True},
     "cluster.metrics_port": {"cluster.metrics": True},
     "train.early_stopping.patience": {"train.epochs": 6, "tables.embedding.optimizer.learning_rate": 5.0},
@@ -162,6 +207,8 @@ for _kind in ("embedding", "linear"):
     _rules = {"weight_decay": "adamw", "beta1": "adam", "beta2": "adam", "epsilon": "adagrad", "initial": "adagrad"}
     GIVEN |= {f"tables.{_kind}.optimizer.{k}": {f"tables.{_kind}.optimizer.name": r} for k, r in _rules.items()}
 
+_FAR = "promises/test_ssh_hosts.py::test_two_hosts_train_the_model_that_one_machine_trains"
+_PODS = "launch/kubernetes/test_job_manifests.py::test_every_key_changes_what_is_made"
 _SAVED, _TRAINERS = "train/checkpoints/test_interrupts.py::", "promises/training/test_killed_trainers.py::"
 _METRICS = "train/monitoring/test_fixed_metrics_addresses.py::"
 TESTS: dict[str, str] = {
@@ -177,6 +224,15 @@ TESTS: dict[str, str] = {
     "checkpoint.interrupt_timeout": _SAVED + "test_a_run_that_is_not_to_save_names_what_is_lost",
     "checkpoint.transfer": "promises/training/test_checkpoints_over_the_network.py::"
     "test_a_run_whose_checkpoints_travel_ends_with_the_same_bits_whoever_dies",
+    "cluster.hosts": _FAR,
+    **{f"cluster.hosts[].{name}": _FAR for name in HOST_KEYS},
+    **{key: _PODS for key in VALUES if key.startswith("cluster.kubernetes.")},
+    "cluster.root": _FAR,
+    "cluster.port": "promises/test_ssh_refusals.py::"
+    "test_a_busy_port_a_full_disk_another_version_and_a_name_that_leads_nowhere",
+    "data.placement": "promises/training/test_data_by_node.py::"
+    "test_files_of_one_path_on_two_nodes_are_two_files_that_a_resumed_run_goes_on_with",
+    "data.pipe_command": "data/reading/test_pipe_commands.py::test_what_the_command_prints_is_the_text",
     "cluster.piece_attempts": _TRAINERS + "test_a_piece_that_kills_its_readers_is_set_aside",
     "cluster.restarts": "processes/test_supervisor.py::test_one_killed_is_started_again",
     "cluster.evict_after": "promises/test_two_hosts.py::test_a_host_is_cut_off_until_it_is_given_up_and_comes_back",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from clickline import _native
 from clickline.config import Job
@@ -19,6 +22,7 @@ from clickline.ps.coordinator.state.failures import FailureDetector
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator_client import CoordinatorClient
+from clickline.ps.initial_model import InitialModel
 from clickline.ps.protocol.member_messages import MemberReply, MemberRequest
 from clickline.ps.protocol.work_messages import Action, NextReply, NextRequest
 from clickline.train.run_files.run_lock import RunLock
@@ -46,6 +50,8 @@ class AnsweringCoordinator:
             lockstep=False,
             record_file=RecordFile(self._lock),
         )
+        self.state.model = InitialModel({}, {}, np.empty(0, np.float32), {}, np.empty(0, np.uint8))
+        """Known, so that no member is asked for it."""
         self.failures = FailureDetector(self.state)
         self.context = HandlerContext(state=self.state, failures=self.failures)
         self.wire = _native.WireServer(
@@ -58,7 +64,14 @@ class AnsweringCoordinator:
         self.state.open(taking_over=taking_over)
         self.members: list[CoordinatorClient] = []
 
-    def member(self, role: str = "trainer", rank: int = 0, *, pid: int | None = None) -> CoordinatorClient:
+    def member(
+        self,
+        role: str = "trainer",
+        rank: int = 0,
+        *,
+        pid: int | None = None,
+        describe_model: Callable[[Schema], InitialModel] | None = None,
+    ) -> CoordinatorClient:
         """Not joined yet. It says that it is another process than the coordinator, as it would be."""
         member = CoordinatorClient(
             role=role,
@@ -68,6 +81,7 @@ class AnsweringCoordinator:
             job=self.job.name,
             cluster=self.job.cluster,
             address=f"unix:/nowhere/{role}.{rank}",
+            describe_model=describe_model,
         )
         pid = os.getppid() if pid is None else pid
         member.introduce(pid=pid, born=birth(pid))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ class Gated(Reader):
     """
 
     def tables(self, stream, path) -> Iterator[pa.RecordBatch]:
-        trains = os.environ.get("CLICKLINE_ROLE") == "trainer"
+        trains = "trainer" in (os.environ.get("CLICKLINE_ROLE"), *sys.argv[1:2])
         rows: list[list[str]] = []
         for line in stream.read().decode().splitlines():
             if line[0] in "WDRS" and rows:

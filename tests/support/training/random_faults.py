@@ -107,7 +107,7 @@ class RandomFaults:
         self._most, self._every, self._kinds, self._patience = faults, every, kinds, patience
         nap = 0.05
         epochs = max(2, round(seconds / (FILES * ROWS_PER_FILE / BATCH * nap / CLUSTER["trainers"])))
-        pattern = _write_files(directory / "data", nap=nap, seed=seed)
+        pattern = write_slow_files(directory / "data", nap=nap, seed=seed)
         settings = settings_for(
             {"train": "", "test": ""},
             directory,
@@ -284,7 +284,7 @@ class RandomFaults:
         return f"{what}\n{self.outcome}\n{members}\n{status}\n{logs}"
 
 
-def _write_files(directory: Path, *, nap: float, seed: int) -> str:
+def write_slow_files(directory: Path, *, nap: float, seed: int) -> str:
     """Small files whose readers take a nap for each batch, so that a run lasts while things happen to it."""
     directory.mkdir(parents=True, exist_ok=True)
     draw = random.Random(seed)

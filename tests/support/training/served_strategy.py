@@ -12,6 +12,7 @@ from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
+from clickline.ps.trainer.built_model import BuiltModel
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
@@ -26,18 +27,19 @@ class ServedStrategy:
 
     def __init__(self, settings: dict[str, Any], directory: Path, *, servers: int = 1) -> None:
         self.job = Job.model_validate(settings)
-        schema = Schema.of(self.job.data, self.job.features)
+        schema, built = Schema.of(self.job.data, self.job.features), BuiltModel(self.job)
         self.servers = [
             ParameterServer(job=self.job, part=part, parts=servers, address=f"unix:{directory}/{part}", token=TOKEN)
             for part in range(servers)
         ]
         for server in self.servers:
             server.set_up(schema)
+            server.fetch_model = lambda: built.initial(schema)
             server.load(None, generation=1)
         addresses = [server.wire.address for server in self.servers]
         self.pservers = PserverClient(job=self.job, addresses=addresses, token=TOKEN, name="trainer.0", client=7)
         tables: dict[str, RemoteTable] = {}
-        replica = ModelReplica(job=self.job, schema=schema, tables=tables, threads=1)
+        replica = ModelReplica(job=self.job, schema=schema, model=built.model(schema), tables=tables, threads=1)
         for number, name in enumerate(replica.model.tables):
             tables[name] = RemoteTable(self.pservers.pulling, number, wire=self.job.cluster.wire)
         self.strategy: TrainerStrategy = STRATEGIES[self.job.resolved_strategy](

@@ -84,7 +84,7 @@ def test_dense_state_is_compared_with_its_digest_by_whoever_loads_it_alone(train
     good = path.read_bytes()
     path.write_bytes(good[:-9] + bytes([good[-9] ^ 64]) + good[-8:])
     with pytest.raises(CheckpointError, match=r"dense\.safetensors: damaged"):
-        checkpoint_files.dense_tensors(checkpoint_files.read(trained.checkpoint))
+        checkpoint_files.dense_arrays(checkpoint_files.read(trained.checkpoint))
 
 
 def test_going_on_from_an_earlier_one_does_not_cost_the_newest(small_job):

@@ -82,19 +82,29 @@ def ended(process: subprocess.Popen[str]) -> str:
     return " ".join(errors.splitlines()[-3:])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("way", WAYS)
+# All signals take the same turn: each has one process, servers and ranks, but not every strategy with servers.
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [
+        ("single", "SIGINT"),
+        ("single", "SIGTERM"),
+        ("async", "SIGINT"),
+        ("async", "SIGTERM"),
+        ("sync", "SIGHUP"),
+        ("geo", "SIGINT"),
+        ("collective", "SIGINT"),
+        ("collective", "SIGHUP"),
+    ],
+)
 def test_an_interrupted_run_saves_and_says_how_to_go_on(
-    way: str, number: signal.Signals, criteo: dict[str, str], tmp_path: Path
+    way: str, name: str, criteo: dict[str, str], tmp_path: Path
 ) -> None:
-    if number == signal.SIGTERM and way not in ("single", "async"):
-        number = signal.SIGHUP  # the other ways take the same turn: one signal each will do
     with training(tmp_path, endless(criteo, tmp_path, way)) as (process, directory):
         after_steps(process, directory, 12)
-        process.send_signal(number)
+        process.send_signal(signal.Signals[name])
         said = ended(process)
-    kept = r"interrupted by \w+ after step ([\d,]+); (\S+) was written; nothing is lost; to go on: (.*)$"
-    found = re.search(kept, said)
+    kept = r"(\S+) (?:was written|is the newest checkpoint); nothing is lost"
+    found = re.search(rf"interrupted by \w+ after step ([\d,]+); {kept}; to go on: (.*)$", said)
     assert found, said
     step = int(found[1].replace(",", ""))
     assert Path(found[2]).name == f"step-{step:010d}"
@@ -160,6 +170,11 @@ def test_a_second_interrupt_ends_a_run_at_once(
         process.send_signal(signal.SIGINT)
         eventually(lambda: not pending(process.pid), process=process, what="the first signal taken")
         process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            # The system had delivered the first, and Python had not looked yet: then both were one to it.
+            process.send_signal(signal.SIGINT)
         assert "Ctrl+C came again" in ended(process)
 
 

@@ -11,11 +11,10 @@ import torch
 from clickline.config import Job
 from clickline.data.schema import Schema
 from clickline.ps.server.server import ParameterServer
-from clickline.train.checkpoints import checkpoint_files
+from clickline.ps.trainer.built_model import BuiltModel
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
-from clickline.train.flat_parameters import Flat
+from clickline.train.checkpoints.dense_tensors import dense_tensors, load
 from clickline.train.learner import Learner
-from clickline.train.model_factory import build
 from clickline.train.monitoring.piece_progress import PieceProgress, progress_in
 from support.clusters import Run, settings_for, shows_of
 
@@ -105,8 +104,8 @@ def test_dense_state_of_servers_is_that_of_one_process(halfway: dict[str, Checkp
     """Parameters, their average and the optimizer's moments, not those of a start."""
     job, schema = opened(halfway["async"])
     learner = Learner(job=job, schema=schema, threads=1)
-    learner.restore(checkpoint_files.load(halfway["async"], tables=learner.sparse.tables), step=halfway["async"].step)
-    check_same_dense(checkpoint_files.dense_tensors(halfway["async"]), learner.tensors())
+    learner.restore(load(halfway["async"], tables=learner.sparse.tables), step=halfway["async"].step)
+    check_same_dense(dense_tensors(halfway["async"]), learner.tensors())
 
 
 def test_dense_state_of_one_process_is_that_of_servers(halfway: dict[str, Checkpoint], tmp_path: Path) -> None:
@@ -114,17 +113,18 @@ def test_dense_state_of_one_process_is_that_of_servers(halfway: dict[str, Checkp
     server = ParameterServer(job=job, part=0, parts=1, address=f"unix:{tmp_path}/ps", token=b"a secret of the test")
     try:
         server.set_up(schema)
+        model = BuiltModel(job).initial(schema)
+        server.fetch_model = lambda: model
         assert server.load(str(halfway["single"].path), generation=1)
         block = server.block
         assert block is not None
         assert block.steps == halfway["single"].step
-        flat = Flat(build(job, schema))
         found: dict[str, torch.Tensor] = {}
-        for key, vector in block.tensors().items():
+        for key, vector in block.arrays().items():
             kind = {"value": "model.{}", "average": "average.{}"}.get(key, "optimizer.{}." + key[6:])
-            named = flat.named(vector) if vector.dim() else dict.fromkeys(flat.named(flat.values), vector)
-            found |= {kind.format(name): tensor for name, tensor in named.items()}
-        check_same_dense(checkpoint_files.dense_tensors(halfway["single"]), found)
+            named = model.named(vector) if vector.ndim else dict.fromkeys(model.shapes, vector)
+            found |= {kind.format(name): torch.from_numpy(array) for name, array in named.items()}
+        check_same_dense(dense_tensors(halfway["single"]), found)
     finally:
         server.close()
 

@@ -13,11 +13,12 @@ from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.launch.training_run import train_job
+from clickline.launch.local.training_run import train_job
 from clickline.publish.checkpoint_source import open_checkpoint_source
 from clickline.publish.publisher import Settings, publish
 from clickline.train.checkpoints import checkpoint_files
-from clickline.train.session import Result, evaluate_checkpoint
+from clickline.train.run_files.run_result import Result
+from clickline.train.session import evaluate_checkpoint
 from clickline.versions.store import open_store
 from support.made_once import made_once
 from support.processes import small_settings

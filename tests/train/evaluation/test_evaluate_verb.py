@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import clickline
-from clickline.cli import app
+from clickline.cli.all_verbs import app
 from clickline.config import Job
 from clickline.train.evaluation.metrics import auc
 

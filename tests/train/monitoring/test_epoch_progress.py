@@ -51,13 +51,14 @@ def test_the_auc_is_of_the_last_rows_and_computed_once_a_second():
     progress = EpochProgress(clock=lambda: now[0])
     logits = [draw.normal(size=15_000) for _ in range(4)]
     labels = [(draw.random(15_000) < 0.5) * 1.0 for _ in range(4)]
-    assert progress.recent_auc([], []) is None
-    first = progress.recent_auc(logits[:3], labels[:3])
-    assert first == auc(np.concatenate(logits[1:3]), np.concatenate(labels[1:3]))
+    assert progress.recent_figures([], []) == {}
+    first = progress.recent_figures(logits[:3], labels[:3])
+    assert first == {"auc": auc(np.concatenate(logits[1:3]), np.concatenate(labels[1:3]))}
     now[0] += 0.5
-    assert progress.recent_auc(logits, labels) == first
+    assert progress.recent_figures(logits, labels) == first
     now[0] += 0.5
-    assert progress.recent_auc(logits, labels) == auc(np.concatenate(logits[2:]), np.concatenate(labels[2:]))
+    expected = auc(np.concatenate(logits[2:]), np.concatenate(labels[2:]))
+    assert progress.recent_figures(logits, labels) == {"auc": expected}
 
 
 def test_a_run_shows_auc_and_share_and_counts_epochs_from_one(small_job, criteo):

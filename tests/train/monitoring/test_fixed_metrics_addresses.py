@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clickline.config import Job
 from clickline.errors import JobError
-from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
+from clickline.train.monitoring.metrics_place import metrics_place
+from clickline.train.monitoring.metrics_server import MetricsServer
 from clickline.train.monitoring.prometheus_metrics import Labelled
 from support.clusters import Run, settings_for
 from support.ports import port_range

@@ -11,7 +11,8 @@ from clickline.config.metric_settings import MetricSettings
 from clickline.data.batch import Batch
 from clickline.errors import CheckpointError
 from clickline.train.learner import Learned
-from clickline.train.monitoring.journal import Interval, Journal
+from clickline.train.monitoring.journal import Journal
+from clickline.train.monitoring.metric_interval import Interval
 from support.small_disks import small_disk
 
 

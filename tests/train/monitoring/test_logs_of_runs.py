@@ -9,8 +9,8 @@ import pytest
 
 from clickline.config import Job
 from clickline.errors import DataError
+from clickline.launch.local.training_run import train_job
 from clickline.launch.run_log import run_log
-from clickline.launch.training_run import train_job
 from clickline.processes.logs import stamp_of
 from support.processes import run, small_settings, write_job
 

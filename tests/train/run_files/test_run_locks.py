@@ -50,7 +50,7 @@ def holder(tmp_path):
 @pytest.mark.parametrize("options", [{}, {"resume": True}, {"fresh": True}], ids=["plain", "resume", "fresh"])
 @pytest.mark.parametrize("strategy", ["single", "async", "collective"])
 def test_a_second_training_is_refused_before_it_has_written_anything(holder, small_job, strategy, options):
-    from clickline.launch.training_run import train_job
+    from clickline.launch.local.training_run import train_job
 
     directory = Path(small_job.output) / small_job.name
     (directory / "checkpoints" / "step-0000000001").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The page that `clickline up` prints once it serves: predictions, their AUC, addresses, and commands to try."""
+"""The page that `clickline up` prints once it serves: predictions, AUC or RMSE, addresses, and commands to try."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def show(report: StackReport) -> None:
     say(_trained(report))
     say(f"version {report.version} ({report.kind}) in {report.store}")
     say("")
-    results().print(_table(report.samples))
+    results().print(_table(report.samples, squared=report.loss == "squared"))
     say("")
     for line in _quality(report):
         say(line)
@@ -66,23 +66,26 @@ def _trained(report: StackReport) -> str:
 
 
 def _quality(report: StackReport) -> Iterator[str]:
-    served = report.served
-    if served is not None and served.auc is not None:
+    served, squared = report.served, report.loss == "squared"
+    name = "RMSE" if squared else "AUC"
+    reached = None if served is None else served.rmse if squared else served.auc
+    trained = report.trained_rmse if squared else report.trained_auc
+    if served is not None and reached is not None:
         asked = f"{served.rows:,} rows, {served.requests:,} requests, {served.seconds:.1f} s"
-        yield f"test AUC through the server  {served.auc:.4f}  ({asked})"
-    if report.trained_auc is not None:
-        yield f"test AUC by the trainer      {report.trained_auc:.4f}"
+        yield f"test {name} through the server  {reached:.4f}  ({asked})"
+    if trained is not None:
+        yield f"test {name} by the trainer      {trained:.4f}"
     if report.best_auc is not None:
         yield f"best that this data allows   {report.best_auc:.4f}"
 
 
-def _table(samples: list[SamplePrediction]) -> Table:
+def _table(samples: list[SamplePrediction], *, squared: bool) -> Table:
     names = list(dict.fromkeys(name for sample in samples for name in sample.features))[:_COLUMNS]
     table = Table(box=None, pad_edge=False)
     for name in names:
         table.add_column(name, no_wrap=True)
     table.add_column("…", style="dim")
-    for title in ("clicked", "probability", "version"):
+    for title in (*(("label", "value") if squared else ("clicked", "probability")), "version"):
         table.add_column(title, justify="right", no_wrap=True)
     for sample in samples:
         cells = [_cell(sample.features.get(name)) for name in names]

@@ -11,14 +11,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 from typer.core import TyperGroup
 
 from clickline.errors import ClicklineError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _JSON_ASKED = "clickline.cli.json"
 _PLAIN_WIDTH = 160
@@ -82,6 +83,8 @@ def report(error: ClicklineError, *, as_json: bool) -> None:
 
 def results() -> Console:
     """Where results are printed. Made anew each time, since tests and pipes change what stdout is."""
+    from rich.console import Console
+
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PLAIN_WIDTH
@@ -90,22 +93,30 @@ def results() -> Console:
 
 def errors() -> Console:
     """Where errors, warnings and progress are printed."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
 
 
 def say(text: str, *, style: str = "") -> None:
     """One line of result. Never wrapped, and brackets are brackets: slots[3] is not markup."""
-    results().print(Text(text, style=style), soft_wrap=True)
+    _print(results(), text, style)
 
 
 def say_error(text: str) -> None:
     """A message about what went wrong."""
-    errors().print(Text(text, style="red"), soft_wrap=True)
+    _print(errors(), text, "red")
 
 
 def say_note(text: str) -> None:
     """Something that the user should know and that is not an error."""
-    errors().print(Text(text, style="yellow"), soft_wrap=True)
+    _print(errors(), text, "yellow")
+
+
+def _print(console: Console, text: str, style: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(text, style=style), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -82,9 +82,19 @@ def from_dictionary(source: str | os.PathLike[str], out: str | os.PathLike[str],
 
 
 def rows_to_sequence(
-    rows: NDArray[np.float32], out: str | os.PathLike[str], *, layout: Layout = "fp32", seed: int | None = None
+    rows: NDArray[np.float32],
+    out: str | os.PathLike[str],
+    *,
+    keys: NDArray[np.uint64] | None = None,
+    layout: Layout = "fp32",
+    seed: int | None = None,
 ) -> int:
-    """A SequenceFile of a parameter's rows as Cube's seq_generator makes it: row i under key i, fp32 or 8 bits."""
+    """A SequenceFile of a parameter's rows as Cube's seq_generator makes it, fp32 or 8 bits: row i under key i.
+
+    With `keys`, row i is under the i-th of them.
+    """
+    if keys is not None and len(keys) != len(rows):
+        raise DataError(f"there are {len(keys)} keys for {len(rows)} rows")
     with writing(out, seed=seed) as writer:
         for begin in range(0, len(rows), _BATCH):
             part = np.ascontiguousarray(rows[begin : begin + _BATCH], np.float32)
@@ -92,7 +102,8 @@ def rows_to_sequence(
                 values = encode_rows(part, DTYPES["u8"])
             else:
                 values = part.astype("<f4", copy=False).view(np.uint8).reshape(len(part), -1)
-            writer.append(np.arange(begin, begin + len(part), dtype=np.uint64), values)
+            places = np.arange(begin, begin + len(part), dtype=np.uint64)
+            writer.append(places if keys is None else np.ascontiguousarray(keys[begin : begin + len(part)]), values)
         return writer.records
 
 

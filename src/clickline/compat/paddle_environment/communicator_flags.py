@@ -5,6 +5,7 @@ They are weaker than --set and stronger than the job file: a flag that is export
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ LIVE = {
 }
 """The key of the job that each sets."""
 MILLISECONDS = {"FLAGS_rpc_deadline"}
+MOST_SECONDS = {"FLAGS_rpc_deadline": 600}
+"""Values above these are lowered. Examples for Kubernetes set a deadline of ten hours, since PaddlePaddle had nothing
+else against a slow server; here it would be ten hours in which a lost answer goes unnoticed."""
 DEAD = {
     "FLAGS_communicator_max_send_grad_num_before_recv": "PaddlePaddle never read it either, but …min_send…",
     "FLAGS_communicator_fake_rpc": "was never read by PaddlePaddle either",
@@ -50,10 +54,13 @@ class Flags:
     """For each flag that is set and has no effect, why."""
     keys: dict[str, str] = field(default_factory=dict)
     """For each flag that is set and means something here, the key of the job that it sets."""
+    lowered: dict[str, str] = field(default_factory=dict)
+    """For each flag whose value is too high, what it was lowered to, and why."""
 
     def report(self) -> str:
         """What to tell the user once; empty if there is nothing to tell."""
-        return "\n".join(f"{name} has no effect: {reason}" for name, reason in self.dead.items())
+        dead = [f"{name} has no effect: {reason}" for name, reason in self.dead.items()]
+        return "\n".join([*dead, *(f"{name}: {reason}" for name, reason in self.lowered.items())])
 
     def name_in(self, notice: JobProblem) -> str:
         """A notice about a key of the job; where a flag has set the key, it is about the flag."""
@@ -66,22 +73,26 @@ class Flags:
 def paddle_flags(environ: Mapping[str, str] | None = None) -> Flags:
     """What the flags in the environment come to."""
     env = os.environ if environ is None else environ
-    overrides, keys = [], {}
+    overrides, keys, lowered = [], {}, {}
     for name, key in LIVE.items():
         if text := env.get(name, "").strip():
-            overrides.append(f"{key}={_value(name, text)}")
+            number = _value(name, text)
+            if number > (most := MOST_SECONDS.get(name, math.inf)):
+                lowered[name] = f"{number:g} s is lowered to {most:g}: a lost answer would be waited for as long"
+                number = most
+            overrides.append(f"{key}={number:g}" if name in MILLISECONDS else f"{key}={number}")
             keys[name] = key
     dead = {name: reason for name, reason in DEAD.items() if name in env}
     for name in sorted(env):
         if name.startswith(_PREFIXES) and name not in LIVE and name not in DEAD:
             dead[name] = "it is not known here"
-    return Flags(overrides, dead, keys)
+    return Flags(overrides, dead, keys, lowered)
 
 
-def _value(name: str, text: str) -> str:
+def _value(name: str, text: str) -> float:
     try:
         number = int(text)
     except ValueError:
         raise JobError(f"{name}: '{text}' must be a whole number") from None
     # PaddlePaddle counts its deadline in milliseconds, a job in seconds.
-    return f"{number / 1000:g}" if name in MILLISECONDS else str(number)
+    return number / 1000 if name in MILLISECONDS else number

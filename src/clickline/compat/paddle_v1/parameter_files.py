@@ -1,4 +1,4 @@
-"""PaddlePaddle's parameter files: v1 files and pass directories, and LoDTensor files. Read only, by mapping.
+"""PaddlePaddle's parameter files: v1 files and pass directories, and LoDTensor files. Read by mapping; v1 also written.
 
 Sizes are checked against the file before anything is allocated in proportion to them.
 """
@@ -44,6 +44,27 @@ def read_v1(path: str | os.PathLike[str]) -> Floats:
         return _mapped(path, file, offset=_V1_HEADER.size, shape=(count,))
 
 
+class V1Writer:
+    """Writes a v1 parameter file of `count` numbers; used by `with`, which checks that as many were given."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self._path, self._left = path, count
+        self._file = path.open("xb")
+        self._file.write(_V1_HEADER.pack(0, 4, count))
+
+    def append(self, numbers: Floats) -> None:
+        self._left -= numbers.size
+        self._file.write(numbers.astype("<f4", copy=False).tobytes())
+
+    def __enter__(self) -> V1Writer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._file.close()
+        if kind is None and self._left:
+            raise DataError(f"'{self._path}' lacks {self._left} of its numbers")
+
+
 def read_v1_pass(directory: str | os.PathLike[str]) -> dict[str, Floats]:
     """All parameters of a pass directory by name. One without its `done` was never finished."""
     place = Path(directory)
@@ -70,6 +91,17 @@ def as_rows(numbers: Floats, dim: int, *, source: str) -> Floats:
     if dim < 1 or numbers.size % dim:
         raise DataError(f"'{source}' has {numbers.size} numbers, which do not make rows of {dim}")
     return numbers.reshape(-1, dim)
+
+
+def read_keys(path: str | os.PathLike[str]) -> NDArray[np.uint64]:
+    """Keys of a table's rows, in the order of the rows: the .npy file that is written beside a v1 parameter."""
+    try:
+        keys = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"'{path}' cannot be read as keys: {error}") from None
+    if not isinstance(keys, np.ndarray) or keys.dtype != np.uint64 or keys.ndim != 1:
+        raise DataError(f"'{path}' must be an array of uint64 keys, as `clickline rows to-v1` writes it")
+    return keys
 
 
 def read_lod_tensor(path: str | os.PathLike[str]) -> Floats:

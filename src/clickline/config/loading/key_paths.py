@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
 from clickline.config.job import Job
 from clickline.config.loading.origins import Path
 from clickline.config.section import Section
@@ -22,13 +24,21 @@ def section_at(path: Path, root: type[Section] = Job) -> type[Section] | None:
         if named:
             named = False
             continue
-        if section is None or (isinstance(part, str) and part not in section.model_fields):
+        if section is None:
             return None
         if isinstance(part, str):
-            annotation = section.model_fields[part].annotation
+            fields = fields_by_key(section)
+            if part not in fields:
+                return None
+            annotation = fields[part].annotation
             # In a dict of sections the next part is a name that the user chose, and no field.
             section, named = section_of(annotation), get_origin(annotation) is dict
     return section
+
+
+def fields_by_key(section: type[Section]) -> dict[str, FieldInfo]:
+    """The fields of a section by their keys in a file, which are their names unless those are words of Python."""
+    return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
 def section_of(annotation: Any) -> type[Section] | None:

@@ -52,6 +52,11 @@ class Origins:
             for known in [known for known in self._lines if known[: len(path)] == path]:
                 del self._lines[known]
 
+    def move(self, path: Path, to: Path) -> None:
+        """Let what is known of `path` and everything below be known of `to`."""
+        for known in [known for known in self._lines if known[: len(path)] == path]:
+            self._lines[(*to, *known[len(path) :])] = self._lines.pop(known)
+
     def update(self, other: Origins) -> None:
         self._lines.update(other._lines)
 

@@ -6,15 +6,26 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clickline.config import data, features, job, metric_settings
-from clickline.config.loading.key_paths import places_of, section_at
+from clickline.config import data, durations, features, hosts, job, kubernetes, metric_settings, training
+from clickline.config.loading.key_paths import fields_by_key, places_of, section_at
 from clickline.config.loading.origins import Origins, Path, key_text
 from clickline.config.loading.suggestions import closest, suggestion
 from clickline.config.loading.synonyms import synonym
 from clickline.config.section import ASCII_NAME_PATTERN, Section
 from clickline.errors import JobProblem
 
-_PATTERNS = {
+PATTERNS = {
+    durations.PATTERN: "a number of seconds or a duration such as 30s, 15m, 12h or 7d",
+    kubernetes.NAME_PATTERN: "a name of Kubernetes: lower-case letters, digits, - and .",
+    kubernetes.OPTIONAL_NAME_PATTERN: "a name of Kubernetes: lower-case letters, digits, - and .",
+    kubernetes.QUANTITY_PATTERN: "a quantity of Kubernetes, such as 2, 500m or 4Gi",
+    kubernetes.VARIABLE_PATTERN: "a name of a variable: letters, digits and _, not a digit first",
+    kubernetes.PATH_PATTERN: "an absolute path",
+    kubernetes.KEY_PATTERN: "a key of a Secret: letters, digits, - _ and .",
+    kubernetes.IMAGE_PATTERN: "the name of an image, which has no spaces",
+    training.FROZEN_PATTERN: "the name of a part of the model, or a pattern of names such as tower.*",
+    hosts.DESTINATION_PATTERN: "[USER@]HOST, where HOST is a name or an address",
+    hosts.ADDRESS_PATTERN: "a name or an address",
     job.NAME_PATTERN: "a name of letters, digits, _ . and - that starts with a letter, digit or _",
     features.NAME_PATTERN: "a name without spaces and colons",
     metric_settings.FUNCTION_PATTERN: "module:function or path/to/file.py:function",
@@ -66,9 +77,12 @@ def _sentence(finding: Mapping[str, Any], path: Path, root: type[Section]) -> st
         if context["pattern"] == data.FORMAT_PATTERN:
             known = ", ".join(data.FORMATS)
             return f"{shown} is not one of {known}, or module:Class{_meant(given, data.FORMATS)}"
-        return f"{shown} is not {_PATTERNS[context['pattern']]}"
+        pattern = context["pattern"]
+        return f"{shown} is not {PATTERNS.get(pattern, f'of the form {pattern}')}"
     if kind in _SENTENCES:
         return _SENTENCES[kind](shown, context)
+    if kind == "value_error":  # of a validator, whose words pydantic puts its own before
+        return f"{shown}: {context['error']}"
     if (expected := _KINDS.get(kind.partition("_")[0])) and kind.endswith(("_type", "_parsing", "_from_float")):
         hint = _hint(kind, given) or _shape_hint(kind, given, section_at(path, root))
         return f"empty; expected {expected}" if given is None else f"{shown} is not {expected}{hint}"
@@ -92,7 +106,7 @@ def show(value: Any) -> str:
 def _unknown_key(path: Path, root: type[Section]) -> str:
     name = str(path[-1])
     section = section_at(path[:-1], root)
-    known = list(section.model_fields) if section else []
+    known = list(fields_by_key(section)) if section else []
     if root is job.Job and name not in known and (key := synonym(path, root)):
         return f"unknown key; did you mean {key}?"
     # A similar key of the same section is more likely meant than a key of this very name in another one.

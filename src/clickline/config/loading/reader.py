@@ -22,7 +22,7 @@ from clickline.config.loading.origins import Path as Keys
 from clickline.config.loading.overrides import override
 from clickline.config.loading.problem_messages import meant_by, problem_of, show
 from clickline.config.loading.suggestions import closest
-from clickline.config.loading.yaml_lines import Tree, UnreadableError, parse
+from clickline.config.loading.yaml_lines import RepeatedKeys, Tree, UnreadableError, parse
 from clickline.config.section import Section
 from clickline.errors import JobError, JobProblem
 
@@ -69,14 +69,24 @@ def read_draft(path: str | os.PathLike[str] | None, *, overrides: Sequence[str] 
     """Read a job, mistakes and all. Raises JobError only if the file cannot be read as YAML."""
     file = None if path is None else Path(path)
     source = "job" if file is None else str(file)
-    try:
-        tree = Tree(value=None) if file is None else parse(_text(file))
-    except UnreadableError as error:
-        raise refusal(source, [error.problem]) from None
+    tree = Tree(value=None) if file is None else read_tree(file)
     if tree.value is None:
         tree.value = {}
     if not isinstance(tree.value, dict):
         raise refusal(source, [JobProblem("", f"a job is a mapping of keys to values, not {show(tree.value)}", 1)])
+    return draft_of(tree, file, overrides=overrides)
+
+
+def read_tree(file: Path, *, repeated_keys: RepeatedKeys = "refuse") -> Tree:
+    """The values of a YAML file, whatever they mean. Raises JobError if it cannot be read."""
+    try:
+        return parse(_text(file), repeated_keys=repeated_keys)
+    except UnreadableError as error:
+        raise refusal(str(file), [error.problem]) from None
+
+
+def draft_of(tree: Tree, file: Path | None, *, overrides: Sequence[str] = ()) -> Draft:
+    """The job of a tree that is a mapping; `file` is where it came from."""
     for argument in overrides:
         override(tree, argument)
     # After the overrides, so that a name given by --set is not replaced by that of the file.
@@ -173,10 +183,7 @@ def read_settings(
 
     `given` are settings that come from elsewhere and that the file must not have.
     """
-    try:
-        tree = parse(_text(Path(path)))
-    except UnreadableError as error:
-        raise refusal(str(path), [error.problem]) from None
+    tree = read_tree(Path(path))
     if not isinstance(tree.value, dict):
         raise refusal(str(path), [JobProblem("", f"{what} is a mapping of keys to values, not {show(tree.value)}", 1)])
     _merge(tree, tree.value, given or {})
@@ -204,15 +211,21 @@ def checked_settings(values: Mapping[str, Any], root: type[Settings], *, source:
 
 
 def _checked(tree: Tree, root: type[Settings], source: str) -> Settings:
+    found, problems = settings_of(tree, root)
+    if found is None:
+        raise refusal(source, problems)
+    return found
+
+
+def settings_of(tree: Tree, root: type[Settings]) -> tuple[Settings | None, list[JobProblem]]:
+    """The settings of a tree, or everything that is wrong with them."""
     try:
         found = root.model_validate(tree.value, strict=True)
     except ValidationError as error:
         known = {problem.key for problem in tree.problems}
         seen = [problem_of(dict(finding), tree.origins, root) for finding in error.errors(include_url=False)]
-        raise refusal(source, tree.problems + [problem for problem in seen if problem.key not in known]) from None
-    if tree.problems:
-        raise refusal(source, tree.problems)
-    return found
+        return None, tree.problems + [problem for problem in seen if problem.key not in known]
+    return (None if tree.problems else found), tree.problems
 
 
 def refusal(source: str, problems: Sequence[JobProblem]) -> JobError:

@@ -9,10 +9,10 @@ _LISTED = 20
 """So many known words are listed when none is close; more would bury the message."""
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The known word most like `word`, whatever the case and whether - or _ joins it; None if none is like it."""
     by_folded = {_folded(candidate): candidate for candidate in known}
-    matches = get_close_matches(_folded(word), by_folded, n=1, cutoff=0.6)
+    matches = get_close_matches(_folded(word), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 
 

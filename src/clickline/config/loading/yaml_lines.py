@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -19,6 +19,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from clickline.config.loading.origins import Origins, Path, key_text
 from clickline.errors import JobProblem
 
+RepeatedKeys = Literal["refuse", "last"]
+"""What a key that is given twice is: a problem, or a notice, and its last value counts."""
 MAX_NODES = 200_000
 MAX_DEPTH = 32
 _TAG = "tag:yaml.org,2002:"
@@ -70,9 +72,11 @@ class Tree:
     value: Any
     origins: Origins = field(default_factory=Origins)
     problems: list[JobProblem] = field(default_factory=list)
+    notices: list[JobProblem] = field(default_factory=list)
+    """What the user should know and is not wrong."""
 
 
-def parse(text: str, *, override: bool = False, at: Path = ()) -> Tree:
+def parse(text: str, *, override: bool = False, at: Path = (), repeated_keys: RepeatedKeys = "refuse") -> Tree:
     """Parse YAML. `at` is the path that the value stands at, `override` whether it came from --set, without lines."""
     try:
         loader = _Loader(text)
@@ -93,7 +97,7 @@ def parse(text: str, *, override: bool = False, at: Path = ()) -> Tree:
         raise UnreadableError(_located(message, line, None, override, at)) from None
     tree = Tree(value=None)
     if node is not None:
-        tree.value = _Conversion(tree, override).convert(node, at, 0)
+        tree.value = _Conversion(tree, override, repeated_keys).convert(node, at, 0)
     return tree
 
 
@@ -110,9 +114,10 @@ def _too_deep(line: int | None) -> JobProblem:
 class _Conversion:
     """Nodes to values. Counts as it goes, since an alias repeats its anchor's nodes without repeating the text."""
 
-    def __init__(self, tree: Tree, override: bool) -> None:
+    def __init__(self, tree: Tree, override: bool, repeated_keys: RepeatedKeys) -> None:
         self.tree = tree
         self.override = override
+        self.repeated_keys = repeated_keys
         self.nodes = 0
 
     def convert(self, node: Node, path: Path, depth: int) -> Any:
@@ -154,9 +159,12 @@ class _Conversion:
                 continue
             # Keys stay as they are written, whatever scalar they would be: 101 and true are names here.
             name, at = key.value, (*path, key.value)
-            if name in first_lines:
+            if name in first_lines and self.repeated_keys == "refuse":
                 self._problem(at, key, f"given twice; the first is on line {first_lines[name]}")
                 continue
+            if name in first_lines:
+                message = f"given twice; this one counts, not that of line {first_lines[name]}"
+                self.tree.notices.append(JobProblem(key_text(at), message, self._line(key)))
             first_lines[name] = key.start_mark.line + 1
             # A key that `<<` has brought is overridden: the line of the merged value is not its origin any more.
             self.tree.origins.forget(at)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from clickline.config.job import Job
 from clickline.config.loading.suggestions import suggestion
-from clickline.config.metric_settings import CALIBRATION, LARGER_IS_BETTER, SMALLER_IS_BETTER
+from clickline.config.metric_settings import CLICK_FIGURES, VALUE_FIGURES
+from clickline.config.secrets import carries_password
 from clickline.errors import JobProblem
+from clickline.files.storage import is_local, is_url, protocol_of, protocol_problem
 
 ON_SERVERS = ("sync", "async", "half_async", "geo")
 """Strategies whose rows live on parameter servers."""
@@ -34,6 +36,65 @@ def strategy_problems(job: Job) -> Iterator[JobProblem]:
         )
 
 
+def host_problems(job: Job) -> Iterator[JobProblem]:
+    """Hosts of which no run can come, whoever starts processes on them."""
+    hosts, strategy = job.cluster.hosts, job.strategy
+    servers, trainers = (sum(getattr(host, what) for host in hosts) for what in ("pservers", "trainers"))
+    ranks = strategy == "collective" or (strategy == "auto" and not servers and trainers > 1)
+    addresses = [host.reached_at for host in hosts]
+    for node, host in enumerate(hosts):
+        if host.reached_at in addresses[:node]:
+            yield JobProblem(
+                f"cluster.hosts[{node}].host",
+                f"{host.reached_at!r} is there twice: give it once, with more pservers or trainers",
+            )
+        if strategy == "collective" and host.pservers and "pservers" in host.model_fields_set:
+            yield JobProblem(
+                f"cluster.hosts[{node}].pservers",
+                f"{host.pservers} parameter servers, but strategy collective trains in trainers alone: leave it out, "
+                f"or set strategy to one of {', '.join(ON_SERVERS)}",
+            )
+    if hosts and not trainers:
+        yield JobProblem("cluster.hosts", "no host has trainers: give at least one of them trainers: 1 or more")
+    elif hosts and ranks and not hosts[0].trainers:
+        yield JobProblem(
+            "cluster.hosts[0].trainers",
+            f"0 on {hosts[0].host!r}, the first host: under strategy collective rank 0 runs there and has the run's "
+            "directory; set it to 1 or more, or name another host first",
+        )
+    if hosts and not ranks and not servers and strategy != "single":
+        yield JobProblem("cluster.hosts", "no host has pservers: give at least one of them pservers: 1 or more")
+
+
+def output_problems(job: Job) -> Iterator[JobProblem]:
+    """A URL that runs cannot be kept at, as far as that is known without asking the store."""
+    output = job.output
+    if not is_url(output):
+        return
+    protocol, trouble = protocol_of(output), None
+    if "::" in output:
+        trouble = "a chain of file systems; expected a directory or one URL, such as s3://bucket/runs"
+    elif carries_password(output):
+        trouble = "the address holds a password; credentials are taken from the environment"
+    elif protocol in ("memory", "http", "https"):
+        kept = "ends with the process" if protocol == "memory" else "can only be read"
+        trouble = f"what is at {protocol}:// {kept}; expected a directory, s3:// or webhdfs://"
+    elif not is_local(output):
+        trouble = protocol_problem(output)
+    if trouble is not None:
+        yield JobProblem("output", trouble)
+
+
+def placement_problems(job: Job) -> Iterator[JobProblem]:
+    """Data of single nodes without a coordinator that leases it to them."""
+    if job.data.placement != "shared" and job.resolved_strategy == "collective":
+        yield JobProblem(
+            "data.placement",
+            f"{job.data.placement} needs parameter servers, whose coordinator leases data by node, and strategy "
+            f"collective has none: set it to shared, or strategy to one of {', '.join(ON_SERVERS)}",
+        )
+
+
 def stopping_problems(job: Job) -> Iterator[JobProblem]:
     """Early stopping without what it goes by."""
     if job.train.early_stopping.patience and not job.data.valid:
@@ -46,8 +107,8 @@ def stopping_problems(job: Job) -> Iterator[JobProblem]:
 
 def stopping_metric_problems(job: Job) -> Iterator[JobProblem]:
     """A figure of early stopping that no validation of this job can have."""
-    key, metric = "train.early_stopping.metric", job.train.early_stopping.metric
-    names = [*LARGER_IS_BETTER, *SMALLER_IS_BETTER, CALIBRATION]
+    key, metric, loss = "train.early_stopping.metric", job.train.stopping_metric, job.train.loss
+    names = list(VALUE_FIGURES if loss == "squared" else CLICK_FIGURES)
     names += [f"recall@{k}" for k in job.metrics.recall_at]
     names += [reference.rpartition(":")[2] for reference in job.metrics.own]
     # Figures of the first label have plain names, those of the others their label in front.
@@ -55,9 +116,21 @@ def stopping_metric_problems(job: Job) -> Iterator[JobProblem]:
     figure = metric.rpartition(".")[2]
     if metric not in known:
         hint = " (recall@k needs k in metrics.recall_at)" if figure.startswith("recall@") else ""
+        if figure in (*CLICK_FIGURES, *VALUE_FIGURES):
+            hint = f" with train.loss {loss}"
         yield JobProblem(key, f"no figure {metric!r}{hint}; {suggestion(metric, known, kind='figures')}")
     elif figure == "gauc" and job.features.group is None:
         yield JobProblem(key, "gauc needs features.group, the column whose values are the groups")
+
+
+def loss_problems(job: Job) -> Iterator[JobProblem]:
+    """Figures of clicks for a model whose labels are numbers."""
+    if job.train.loss == "squared" and job.metrics.recall_at:
+        yield JobProblem(
+            "metrics.recall_at",
+            f"recall@{job.metrics.recall_at[0]} is a share of clicks, but train.loss is squared, whose labels are "
+            "numbers: leave it empty, or train on labels of 0 and 1 with train.loss: log",
+        )
 
 
 def sweep_problems(job: Job) -> Iterator[JobProblem]:

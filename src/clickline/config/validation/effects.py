@@ -32,7 +32,7 @@ from clickline.config.validation.conditions import (
 )
 from clickline.config.validation.contradictions import ON_SERVERS
 
-_OPEN = frozenset({"data.reader", "data.storage", "model.params"})
+_OPEN = frozenset({"data.reader", "data.storage", "model.params", "cluster.kubernetes.environment"})
 """Keys whose value is a mapping of the user's own words."""
 _SERVERS = strategies(*ON_SERVERS)
 _MANY = strategies(*ON_SERVERS, "collective")
@@ -40,18 +40,29 @@ _ONE_READER = strategies("single", "collective")
 _VALID = when(lambda facts: bool(facts.job.data.valid), "data.valid is empty")
 _EPOCHS = when(lambda facts: facts.job.train.epochs > 1, "there is one epoch only, and rows restart after one")
 _MEASURED = when(lambda facts: bool(facts.job.data.valid or facts.job.data.test), "data.valid and data.test are empty")
+_CLICKS = when(
+    lambda facts: facts.job.train.loss == "log", "train.loss is squared, so no row is predicted to be a click"
+)
 _METRICS = when(lambda facts: facts.job.cluster.metrics, "cluster.metrics is false")
 _TCP = when(
     lambda facts: facts.job.resolved_strategy == "collective" or facts.job.cluster.transport == "tcp",
     "cluster.transport is unix",
 )
 _FITTED = when(
-    lambda facts: any(
-        dense.normalise in ("standard", "minmax") and (dense.center is None or dense.spread is None)
-        for dense in facts.features.dense
+    lambda facts: (
+        facts.job.train.loss == "squared"
+        or any(
+            dense.normalise in ("standard", "minmax") and (dense.center is None or dense.spread is None)
+            for dense in facts.features.dense
+        )
     ),
     "no dense feature is normalised by statistics that are to be fitted",
 )
+
+
+def _or_on_hosts(condition: Condition) -> Condition:
+    """Also where the job has hosts, whose launcher and runners read it."""
+    return lambda facts, path: None if facts.job.cluster.hosts else condition(facts, path)
 
 
 def _table_of(kind: str) -> Iterator[tuple[str, Condition]]:
@@ -91,8 +102,10 @@ EFFECTS: dict[str, Condition] = {
     "data.train": always,
     "data.valid": always,
     "data.test": always,
+    "data.placement": _SERVERS,
     "data.reader": own_reader,
     "data.storage": by_url,
+    "data.pipe_command": text_format,
     "data.delimiter": formats("csv"),
     "data.header": formats("csv"),
     "data.shuffle_rows": always,
@@ -133,22 +146,25 @@ EFFECTS: dict[str, Condition] = {
     **dict(_policies_of("tables", admission=left_to_tables("admission"), eviction=left_to_tables("eviction"))),
     "tables.evict_every": swept,
     "tables.count_decay": always,
+    "train.loss": always,
     "train.epochs": always,
     "train.batch_size": always,
     "train.optimizer.name": always,
     "train.optimizer.learning_rate": always,
     "train.optimizer.weight_decay": always,
     "train.optimizer.clip": always,
+    "train.frozen": always,
     "train.average": always,
     "train.staleness": _ONE_READER,
     "train.log_every": always,
+    "train.log_format": always,
     "train.max_steps": always,
     "train.early_stopping.patience": always,
     "train.early_stopping.metric": _VALID,
     "train.early_stopping.direction": _VALID,
     "train.early_stopping.min_delta": _VALID,
     "train.tensorboard": always,
-    "metrics.threshold": always,
+    "metrics.threshold": _CLICKS,
     "metrics.recall_at": _MEASURED,
     "metrics.calibration_bins": always,
     "metrics.own": _MEASURED,
@@ -156,7 +172,7 @@ EFFECTS: dict[str, Condition] = {
     "checkpoint.every_epochs": always,
     "checkpoint.keep": always,
     "checkpoint.interrupt_timeout": always,
-    "checkpoint.transfer": _SERVERS,
+    "checkpoint.transfer": _MANY,
     "cluster.pservers": always,
     "cluster.trainers": always,
     "cluster.agree.prefetch": strategies("async", "half_async"),
@@ -170,9 +186,43 @@ EFFECTS: dict[str, Condition] = {
     "cluster.host": all_of(_MANY, _TCP),
     "cluster.transport": _SERVERS,
     "cluster.threads": _MANY,
+    # Of launchers that start processes on other hosts: the job alone does not say whether one will.
+    "cluster.hosts": always,
+    "cluster.hosts[].host": always,
+    "cluster.hosts[].ssh_port": always,
+    "cluster.hosts[].address": always,
+    "cluster.hosts[].pservers": always,
+    "cluster.hosts[].trainers": always,
+    "cluster.hosts[].python": always,
+    "cluster.kubernetes.namespace": always,
+    "cluster.kubernetes.image": always,
+    "cluster.kubernetes.pull_secret": always,
+    "cluster.kubernetes.service_account": always,
+    "cluster.kubernetes.volumes": always,
+    "cluster.kubernetes.volumes[].claim": always,
+    "cluster.kubernetes.volumes[].path": always,
+    "cluster.kubernetes.volumes[].read_only": always,
+    "cluster.kubernetes.environment": always,
+    "cluster.kubernetes.secrets": always,
+    "cluster.kubernetes.secrets[].variable": always,
+    "cluster.kubernetes.secrets[].secret": always,
+    "cluster.kubernetes.secrets[].key": always,
+    "cluster.kubernetes.intranet": always,
+    "cluster.kubernetes.queue": always,
+    "cluster.kubernetes.kueue_queue": always,
+    "cluster.kubernetes.priority_class": always,
+    "cluster.kubernetes.keep": always,
+    "cluster.kubernetes.pserver.cpu": always,
+    "cluster.kubernetes.pserver.memory": always,
+    "cluster.kubernetes.pserver.gpus": always,
+    "cluster.kubernetes.trainer.cpu": always,
+    "cluster.kubernetes.trainer.memory": always,
+    "cluster.kubernetes.trainer.gpus": always,
+    "cluster.root": always,
+    "cluster.port": always,
     "cluster.heartbeat": _SERVERS,
     "cluster.warn_after": always,
-    "cluster.evict_after": _SERVERS,
+    "cluster.evict_after": _or_on_hosts(_SERVERS),
     "cluster.start_timeout": _MANY,
     "cluster.deadline": _SERVERS,
     "cluster.retry_for": _MANY,

@@ -1,4 +1,4 @@
-"""The output of an import: training rows, test rows and the job, all three or nothing.
+"""The output of an import: training rows, test rows and the job, all of them or nothing. There may be further jobs.
 
 Rows are written once, in the order of time, into a staging directory; at the end the last share of them is moved into
 the test file, since only then is their number known. Everything is then renamed into place, the job last: where there
@@ -38,6 +38,8 @@ class Imported:
     test_rows: int
     bad: int
     first_bad: BadRow | None
+    other_jobs: tuple[Path, ...] = ()
+    """Jobs that learn something else from the same rows."""
 
     def to_dict(self) -> dict[str, object]:
         """As --json prints it."""
@@ -49,6 +51,7 @@ class Imported:
             "test_rows": self.test_rows,
             "bad": self.bad,
             "first_bad": None if self.first_bad is None else str(self.first_bad),
+            "other_jobs": [str(path) for path in self.other_jobs],
         }
 
 
@@ -70,8 +73,15 @@ class ImportRows:
         self.count += count
         self._marks.append((self.count, self._marks[-1][1] + len(lines)))
 
-    def publish(self, job: Mapping[str, Any], *, bad: int = 0, first_bad: BadRow | None = None) -> Imported:
-        """Split, and make everything visible. `job` lacks its data.train and data.test."""
+    def publish(
+        self,
+        job: Mapping[str, Any],
+        *,
+        other_jobs: Mapping[str, Mapping[str, Any]] | None = None,
+        bad: int = 0,
+        first_bad: BadRow | None = None,
+    ) -> Imported:
+        """Split, and make everything visible. `job`, and other jobs by file name, lack data.train and data.test."""
         if self.count < 2:
             raise DataError(f"there are {self.count} rows to import; at least 2 are needed, to train and to test")
         test_rows = min(max(round(self.count * self._share), 1), self.count - 1)
@@ -79,15 +89,14 @@ class ImportRows:
         paths = {"train": str(train.absolute()), "test": str(test.absolute())}
         with _explained(self._out):
             self._split(self.count - test_rows)
-            job = {**job, "data": {**job.get("data", {}), **paths}}
-            text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
-            (self._aside / _JOB).write_text(f"# clickline train {self._out / _JOB}\n{text}", encoding="utf-8")
-            # Checked while nothing is visible yet: a job that cannot be loaded must not be published.
-            read_job(self._aside / _JOB)
-            # The old job goes first and the new one comes last: a crash in between leaves data without a job, never a
+            jobs = {**(other_jobs or {}), _JOB: job}
+            for name, one in jobs.items():
+                self._write_job(name, {**one, "data": {**one.get("data", {}), **paths}})
+            # The old jobs go first and the new ones come last: a crash in between leaves data without a job, never a
             # job with the data of another import.
-            (self._out / _JOB).unlink(missing_ok=True)
-            for name in (*self._names, _JOB):
+            for name in jobs:
+                (self._out / name).unlink(missing_ok=True)
+            for name in (*self._names, *jobs):
                 (self._aside / name).replace(self._out / name)
         return Imported(
             train=train,
@@ -97,7 +106,14 @@ class ImportRows:
             test_rows=test_rows,
             bad=bad,
             first_bad=first_bad,
+            other_jobs=tuple(self._out / name for name in other_jobs or {}),
         )
+
+    def _write_job(self, name: str, job: Mapping[str, Any]) -> None:
+        text = yaml.safe_dump(job, sort_keys=False, default_flow_style=None, width=110, allow_unicode=True)
+        (self._aside / name).write_text(f"# clickline train {self._out / name}\n{text}", encoding="utf-8")
+        # Checked while nothing is visible yet: a job that cannot be loaded must not be published.
+        read_job(self._aside / name)
 
     def close(self) -> None:
         # What is still buffered of a failed import may not fit on the disk either, and is not needed.
@@ -123,12 +139,19 @@ class ImportRows:
 
 @contextmanager
 def writing(
-    out: Path, *, source: list[File], suffix: str, header: bytes = b"", test_share: float, force: bool
+    out: Path,
+    *,
+    source: list[File],
+    suffix: str,
+    header: bytes = b"",
+    test_share: float,
+    force: bool,
+    other_jobs: tuple[str, ...] = (),
 ) -> Iterator[ImportRows]:
     """Rows to write below `out`. Unless they are published, nothing is left of them."""
     if not 0 < test_share < 1:
         raise DataError(f"the share of rows for testing must be between 0 and 1, got {test_share}")
-    _check_free(out, [f"train.{suffix}", f"test.{suffix}", _JOB], source=source, force=force)
+    _check_free(out, [f"train.{suffix}", f"test.{suffix}", _JOB, *other_jobs], source=source, force=force)
     made = [path for path in (out, *out.parents) if not path.exists()]
     try:
         with _explained(out):

@@ -1,6 +1,6 @@
 """MovieLens 1M: ratings become clicks (4 and 5 stars), each with what its user had liked before.
 
-Each row keeps its rating, and has a second label: whether the rating was five stars.
+Each row keeps its rating, which a second job predicts, and has a second label: whether the rating was five stars.
 
 A history holds movies that were liked at an earlier second than the row's own, never at the same one: a user rates many
 movies within a second, and those are not known when the first of them is asked about.
@@ -49,6 +49,15 @@ _TWO_LABELS_JOB = {
     "model": {"name": "mmoe"},
 }
 
+RATING_JOB = "rating.yaml"
+"""The job that predicts the stars themselves."""
+_RATING_JOB: Mapping[str, Any] = {
+    **_JOB,
+    "name": "movielens-rating",
+    "features": {**{key: value for key, value in _JOB["features"].items() if key != "group"}, "labels": ["rating"]},
+    "train": {"loss": "squared"},
+}
+
 
 def import_movielens(
     source: str,
@@ -59,10 +68,21 @@ def import_movielens(
     force: bool = False,
     progress: Progress = lambda share: None,
 ) -> Imported:
-    """Write train.csv, test.csv and job.yaml below `out`. The job trains DIN, or MMoE with `two_labels`."""
+    """Write train.csv, test.csv, job.yaml and rating.yaml below `out`.
+
+    The first job trains DIN on clicks, or MMoE with `two_labels`; the second one predicts the rating.
+    """
     files = located(source, names=NAMES, expected=EXPECTED)
     header = ",".join(_COLUMNS).encode() + b"\n"
-    with writing(out, source=files, suffix="csv", header=header, test_share=test_share, force=force) as written:
+    with writing(
+        out,
+        source=files,
+        suffix="csv",
+        header=header,
+        test_share=test_share,
+        force=force,
+        other_jobs=(RATING_JOB,),
+    ) as written:
         ratings, users, movies = contents(files, source=source)
         malformed = Malformed(path=f"{source} (ratings.dat)", expected=EXPECTED)
         events = _events(ratings, _users(users), _movies(movies), malformed)
@@ -75,7 +95,8 @@ def import_movielens(
                 rows.clear()
                 progress(place / len(events))
         job = _TWO_LABELS_JOB if two_labels else _JOB
-        return written.publish(job, bad=malformed.count, first_bad=malformed.first)
+        others = {RATING_JOB: _RATING_JOB}
+        return written.publish(job, other_jobs=others, bad=malformed.count, first_bad=malformed.first)
 
 
 Event = tuple[int, str, str, str, int]

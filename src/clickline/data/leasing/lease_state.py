@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
@@ -59,6 +59,19 @@ class History:
     """Those tries that ended because the piece could not be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class PieceRange:
+    """Neighbouring pieces, and who may take them: anybody, trainers of one node, or trainers by name."""
+
+    pieces: int
+    node: int | None = None
+    """Only trainers of this node; None = of any."""
+    names: tuple[str, ...] | None = None
+    """Piece i of the range is for names[i % len(names)] only; None = for anybody there."""
+    given_up: bool = False
+    """Nobody is left who could read what is not done."""
+
+
 @dataclass(slots=True)
 class State:
     """Everything of a lease table that is saved."""
@@ -66,7 +79,8 @@ class State:
     pieces: int
     attempts: int
     next_lease: int
-    static: list[str] | None
+    ranges: list[PieceRange]
+    """All pieces, in order."""
     done: set[int] = field(default_factory=set)
     done_rows: int = 0
     repeated_rows: int = 0
@@ -75,6 +89,8 @@ class State:
     history: dict[int, History] = field(default_factory=dict)
     late: dict[int, int] = field(default_factory=dict)
     """Lost leases, and the rows of each that are accounted for: a holder taken for dead may still be training."""
+    node_rows: dict[int, int] = field(default_factory=dict)
+    """Rows of finished pieces by node, of ranges that are for one."""
 
     def to_dict(self) -> SavedLeases:
         """Plain values only, fit for JSON, and short however many pieces are done."""
@@ -82,7 +98,7 @@ class State:
             "pieces": self.pieces,
             "attempts": self.attempts,
             "next_lease": self.next_lease,
-            "static": self.static,
+            "ranges": [[each.pieces, each.node, each.names, each.given_up] for each in self.ranges],
             "done": _ranges(self.done),
             "done_rows": self.done_rows,
             "repeated_rows": self.repeated_rows,
@@ -90,6 +106,7 @@ class State:
             "held": [[*astuple(held.lease), held.holder, held.rows] for held in self.held.values()],
             "history": [[piece, *astuple(history)] for piece, history in self.history.items()],
             "late": [[lease, rows] for lease, rows in self.late.items()],
+            "node_rows": [[node, rows] for node, rows in self.node_rows.items()],
         }
 
     @classmethod
@@ -107,6 +124,10 @@ class State:
             }
             known["history"] = {piece: History(*rest) for piece, *rest in known["history"]}
             known["late"] = dict(known["late"])
+            known["node_rows"] = dict(known.get("node_rows", ()))
+            # Tables of earlier releases have no ranges but one list of names, or none, for all pieces.
+            saved = known["ranges"] if "ranges" in known else [[known["pieces"], None, known.pop("static"), False]]
+            known["ranges"] = [_range(*one) for one in saved]
             state = cls(**known)
             state._check()
         except (KeyError, TypeError, ValueError) as error:
@@ -114,9 +135,9 @@ class State:
         return state
 
     def _check(self) -> None:
-        names = self.static
-        if self.attempts < 1 or (names is not None and (not names or len(set(names)) < len(names))):
-            raise ValueError(f"no piece can be taken with attempts {self.attempts} and static {self.static}")
+        if self.attempts < 1:
+            raise ValueError(f"no piece can be taken with attempts {self.attempts}")
+        check_ranges(self.ranges, pieces=self.pieces)
         settled = [*self.done, *self.set_aside, *(held.lease.piece for held in self.held.values())]
         if len(set(settled)) < len(settled):
             raise ValueError("a piece is in two states")
@@ -125,6 +146,21 @@ class State:
         # Such a number would be given out once more, and late messages could not be told from current ones.
         if any(lease >= self.next_lease for lease in (*self.held, *self.late)):
             raise ValueError(f"it has leases after {self.next_lease - 1}, the last one")
+
+
+def check_ranges(ranges: Sequence[PieceRange], *, pieces: int) -> None:
+    """Raise ValueError unless they have all pieces, each for somebody or given up."""
+    if any(each.pieces < 0 for each in ranges) or sum(each.pieces for each in ranges) != pieces:
+        raise ValueError(f"argument 'ranges' must have {pieces} pieces together but has {list(ranges)}")
+    for each in ranges:
+        if each.names is not None and len(set(each.names)) < len(each.names):
+            raise ValueError(f"argument 'ranges' must have different names in a range but has {list(each.names)}")
+        if each.names == () and not each.given_up:
+            raise ValueError("argument 'ranges' must have at least one name in a range that is not given up")
+
+
+def _range(pieces: int, node: int | None, names: list[str] | None, given_up: bool) -> PieceRange:
+    return PieceRange(pieces, node, None if names is None else tuple(names), given_up)
 
 
 def _ranges(numbers: Iterable[int]) -> list[list[int]]:

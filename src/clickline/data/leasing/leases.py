@@ -1,8 +1,10 @@
 """The lease table: which trainer reads which piece of the data. No clock, no files, no network.
 
-A piece is waiting, held under a lease, done, or set aside. A lease that is lost gives its piece back, to be resumed
-after the rows that are known to be in the model. A piece whose readers keep failing is set aside, so that one bad file
-cannot take down trainers for ever. Rows are counted from the beginning of a piece, skipped ones included.
+A piece is waiting, held under a lease, done, or set aside. Whom it waits for is said by ranges of pieces: anybody,
+trainers of one node, trainers by name, or nobody any more, until somebody comes back. A lease that is lost gives its
+piece back, to be resumed after the rows that are known to be in the model. A piece whose readers keep failing is set
+aside, so that one bad file cannot take down trainers for ever. Rows are counted from the beginning of a piece, skipped
+ones included.
 
 Beware: a lease's number tells late messages from current ones, so it must not be used twice in a run. A table for the
 next epoch, or one restored from an earlier state, is given the next number (`first`).
@@ -11,41 +13,60 @@ next epoch, or one restored from an earlier state, is given the next number (`fi
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
-from clickline.data.leasing.lease_state import Held, History, Lease, Lost, SavedLeases, State
+from clickline.data.leasing.lease_state import (
+    Held,
+    History,
+    Lease,
+    Lost,
+    PieceRange,
+    SavedLeases,
+    State,
+    check_ranges,
+)
 
-__all__ = ["Held", "Lease", "LeaseTable", "Lost"]
+__all__ = ["Held", "Lease", "LeaseTable", "Lost", "PieceRange"]
+_Lane = str | int | None
+"""Whom pieces wait for: a holder by name, a node, or anybody."""
 
 
 class LeaseTable:
-    """The pieces of one epoch. With `static`, piece i is for static[i % len(static)] only."""
+    """The pieces of one epoch. `ranges` say whom each is for; without, any holder may take any."""
 
-    def __init__(self, pieces: int, *, attempts: int, static: Sequence[str] | None = None, first: int = 1) -> None:
+    def __init__(
+        self, pieces: int, *, attempts: int, ranges: Sequence[PieceRange] | None = None, first: int = 1
+    ) -> None:
         for name, value, least in (("pieces", pieces, 0), ("attempts", attempts, 1), ("first", first, 1)):
             if value < least:
                 raise ValueError(f"argument '{name}' must be at least {least} but got {value}")
-        self._state = State(pieces=pieces, attempts=attempts, next_lease=first, static=None)
-        self.assign(static)
+        self._state = State(pieces=pieces, attempts=attempts, next_lease=first, ranges=[])
+        self.assign(ranges)
 
-    def assign(self, static: Sequence[str] | None) -> None:
-        """Reassign the pieces that are not held: piece i to static[i % len(static)]; None lets any holder take any."""
-        if static is not None and (not static or len(set(static)) < len(static)):
-            raise ValueError(f"argument 'static' must be different names, at least one, but got {list(static)}")
+    def assign(self, ranges: Sequence[PieceRange] | None) -> None:
+        """Reassign the pieces that are not held; None lets any holder take any."""
         state = self._state
-        state.static = None if static is None else list(static)
-        self._waiting: dict[str, list[tuple[int, int]]] = {}
+        ranges = [PieceRange(state.pieces)] if ranges is None else list(ranges)
+        check_ranges(ranges, pieces=state.pieces)
+        state.ranges = ranges
+        self._ends = list(accumulate(each.pieces for each in ranges))
+        self._waiting: dict[_Lane, list[tuple[int, int]]] = {}
+        self._unreachable: set[int] = set()
         held = {held.lease.piece for held in state.held.values()}
         for piece in range(state.pieces):
             if piece not in state.done and piece not in state.set_aside and piece not in held:
                 self._wait(piece)
 
-    def take(self, holder: str) -> Lease | None:
+    def take(self, holder: str, *, node: int = 0) -> Lease | None:
         """A lease of the next piece for a holder, which may have several; None if no piece is available now."""
         state = self._state
-        waiting = self._waiting.get("" if state.static is None else holder)
+        # Pieces that only this holder may take come first, those that anybody may take last.
+        lanes: tuple[_Lane, ...] = (holder, node, None)
+        waiting = next((self._waiting[lane] for lane in lanes if self._waiting.get(lane)), None)
         if not waiting:
             return None
         # The history stays until the piece is done: tries and failures are counted over all of its leases.
@@ -80,6 +101,9 @@ class LeaseTable:
             return False
         state.done.add(held.lease.piece)
         state.done_rows += held.rows
+        node = self.range_of(held.lease.piece).node
+        if node is not None:
+            state.node_rows[node] = state.node_rows.get(node, 0) + held.rows
         state.history.pop(held.lease.piece, None)
         return True
 
@@ -127,15 +151,37 @@ class LeaseTable:
 
     def _wait(self, piece: int) -> None:
         # The lowest number first: what was lost is resumed before new pieces are begun.
-        state = self._state
+        state, each = self._state, self.range_of(piece)
+        if each.given_up:
+            self._unreachable.add(piece)
+            return
+        lane: _Lane = each.node
+        if each.names is not None:
+            lane = each.names[(piece - self._ends[self._place(piece)] + each.pieces) % len(each.names)]
         history = state.history.get(piece)
-        lane = "" if state.static is None else state.static[piece % len(state.static)]
         heapq.heappush(self._waiting.setdefault(lane, []), (history.failures if history else 0, piece))
+
+    def _place(self, piece: int) -> int:
+        return bisect_right(self._ends, piece)
+
+    def range_of(self, piece: int) -> PieceRange:
+        """The range that a piece is in."""
+        return self._state.ranges[self._place(piece)]
+
+    @property
+    def ranges(self) -> tuple[PieceRange, ...]:
+        """Whom the pieces are for."""
+        return tuple(self._state.ranges)
+
+    @property
+    def unreachable(self) -> frozenset[int]:
+        """Pieces that are not done and that nobody is left for."""
+        return frozenset(self._unreachable)
 
     @property
     def complete(self) -> bool:
-        """Whether every piece is done or set aside."""
-        return self.done + len(self._state.set_aside) == self._state.pieces
+        """Whether every piece is done or set aside, or nobody is left for it."""
+        return self.done + len(self._state.set_aside) + len(self._unreachable) == self._state.pieces
 
     @property
     def done(self) -> int:
@@ -166,6 +212,22 @@ class LeaseTable:
         # A piece that was lost and is held again is in both: `held` wins, since its rows include the skipped ones.
         return state.done_rows + sum((begun | held).values())
 
+    def rows_by_node(self) -> dict[int, int]:
+        """The same by node, for those that have pieces of their own."""
+        state = self._state
+        rows = {each.node: 0 for each in state.ranges if each.node is not None} | state.node_rows
+        begun = {piece: history.rows for piece, history in state.history.items()}
+        for piece, done in (begun | {held.lease.piece: held.rows for held in state.held.values()}).items():
+            node = self.range_of(piece).node
+            if node is not None:
+                rows[node] += done
+        return rows
+
+    def rows_begun(self, piece: int) -> int:
+        """Rows known to be done of a piece that is not finished and not held."""
+        history = self._state.history.get(piece)
+        return 0 if history is None else history.rows
+
     @property
     def repeated_rows(self) -> int:
         """Rows that were trained again after a lease was lost: a row trained three times counts twice."""
@@ -188,5 +250,5 @@ class LeaseTable:
         # A saved table may be older than leases that were given out after it: their numbers must not be used again.
         table._state.next_lease = max(table._state.next_lease, first)
         # The heaps of waiting pieces are not saved: they follow from what is neither done, set aside nor held.
-        table.assign(table._state.static)
+        table.assign(table._state.ranges)
         return table

@@ -10,7 +10,7 @@ with however many threads. Therefore the number of rows that are done is enough 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -19,19 +19,15 @@ import numpy as np
 from clickline.config.data import Data
 from clickline.data.batch import Batch
 from clickline.data.block_pipeline import BlockParser, BlockPipeline
+from clickline.data.leasing.file_layout import FileLayout, layouts_of, piece_size
 from clickline.data.position import LogOffset, RowCounts
 from clickline.data.report import Report, RowCounter
 from clickline.data.schema import Schema
 from clickline.data.shuffling import WindowBuilder, first_position
-from clickline.data.sources.block_source import TEXT_FORMATS, BlockSource, check_same_file
-from clickline.data.sources.column_blocks import row_groups
-from clickline.data.sources.compression import is_compressed
+from clickline.data.sources.block_source import BlockSource, check_same_file
 from clickline.data.sources.files import File, find
-from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
+from clickline.data.sources.log_block import LogBlock
 from clickline.errors import DataError
-
-_PIECES_PER_TRAINER = 8
-_SMALLEST, _LARGEST = 1 << 20, 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +48,28 @@ def split_into_pieces(data: Data, paths: list[str], *, piece_bytes: int, trainer
 
     The same files give the same pieces. Empty files have none.
     """
-    if piece_bytes < 0:
-        raise ValueError(f"argument 'piece_bytes' must be at least 0 but got {piece_bytes}")
-    if trainers < 1:
-        raise ValueError(f"argument 'trainers' must be at least 1 but got {trainers}")
     files = find(paths, options=data.storage)
-    sizes = [file.size for file in files]
-    if not piece_bytes:
-        wanted = -(-sum(size or 0 for size in sizes) // (_PIECES_PER_TRAINER * trainers))
-        piece_bytes = min(max(wanted, _SMALLEST), _LARGEST)
-    pieces: list[Piece] = []
-    for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
-        for begin, end in _spans(file, size, data=data, piece_bytes=piece_bytes):
-            pieces.append(Piece(number=len(pieces), file=number, path=file.path, begin=begin, end=end))
+    layouts = layouts_of(files, data, piece_bytes=piece_bytes, trainers=trainers)
+    pieces = cut_files(layouts, piece_bytes=piece_bytes, trainers=trainers)
     if not pieces:
-        shown = ", ".join(file.path for file in files[:3]) + (", …" if len(files) > 3 else "")
-        raise DataError(f"there are no rows in the data: {shown} ({len(files)} files, all empty)")
+        raise no_rows(layouts)
     return pieces
+
+
+def cut_files(layouts: Sequence[FileLayout], *, piece_bytes: int, trainers: int, first: int = 0) -> list[Piece]:
+    """The files in pieces, which are numbered from `first` on. Nothing is opened."""
+    piece_bytes = piece_size([layout.size for layout in layouts], piece_bytes=piece_bytes, trainers=trainers)
+    spans = [(file, span) for file, layout in enumerate(layouts) for span in layout.spans(piece_bytes)]
+    return [
+        Piece(number=first + place, file=file, path=layouts[file].path, begin=begin, end=end)
+        for place, (file, (begin, end)) in enumerate(spans)
+    ]
+
+
+def no_rows(layouts: Sequence[FileLayout]) -> DataError:
+    """The error of data that has no piece."""
+    shown = ", ".join(layout.path for layout in layouts[:3]) + (", …" if len(layouts) > 3 else "")
+    return DataError(f"there are no rows in the data: {shown} ({len(layouts)} files, all empty)")
 
 
 def shortage(pieces: int, *, trainers: int) -> str | None:
@@ -190,41 +191,6 @@ class PieceReader(Iterator[tuple[Batch, int]]):
     def close(self) -> None:
         """Stop the threads and wait for them. Safe to call twice."""
         self._pipeline.close()
-
-
-def _spans(file: File, size: int | None, *, data: Data, piece_bytes: int) -> Iterator[Span]:
-    if size == 0:
-        return
-    # Decided by size alone where possible: the checks below open the file, which is slow on remote storage.
-    if size is None or size <= piece_bytes or not (data.format in TEXT_FORMATS or data.format == "parquet"):
-        yield WHOLE_FILE
-    elif data.format == "parquet":
-        yield from _runs(row_groups(file), piece_bytes)
-    elif _can_be_entered(file):
-        count = -(-size // piece_bytes)
-        # Spans of equal size, wherever lines begin: text_blocks gives each line to the span in which it starts.
-        places = [size * number // count for number in range(count)]
-        yield from zip(places, [*places[1:], None], strict=True)
-    else:
-        yield WHOLE_FILE
-
-
-def _can_be_entered(file: File) -> bool:
-    with file.open() as raw:
-        return raw.seekable() and not is_compressed(raw)
-
-
-def _runs(sizes: list[int], most: int) -> Iterator[Span]:
-    """Neighbours together, as long as they have no more than `most` bytes."""
-    begin = total = 0
-    for number, size in enumerate(sizes):
-        # A row group larger than `most` cannot be divided: it becomes a run of its own.
-        if number > begin and total + size > most:
-            yield begin, number
-            begin, total = number, 0
-        total += size
-    if sizes:
-        yield begin, None
 
 
 def _blocks(source: BlockSource, data: Data, *, start: LogOffset, paths: list[str]) -> Iterator[LogBlock]:

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from clickline.config.data import Data
 from clickline.data.position import LogOffset
 from clickline.data.schema import Schema
-from clickline.data.sources.column_blocks import custom_blocks, load_reader, parquet_blocks
 from clickline.data.sources.files import File
 from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
 from clickline.data.sources.text_blocks import Meter, text_blocks
@@ -42,6 +41,8 @@ class BlockSource:
         if data.format not in (*TEXT_FORMATS, "parquet"):
             if span != WHOLE_FILE:
                 raise ValueError(f"format {data.format!r} is read file by file, but the span {span} was asked for")
+            from clickline.data.sources.column_blocks import load_reader
+
             self._reader = load_reader(data)  # now, so that a reader that cannot be loaded is reported before training
 
     def blocks(self, files: list[File], *, start: LogOffset) -> Iterator[LogBlock]:
@@ -56,6 +57,8 @@ class BlockSource:
         """The blocks of one file, from an offset on."""
         if self._data.format in TEXT_FORMATS:
             return text_blocks(file, start=start, data=self._data, meter=self.meter, span=self._span)
+        from clickline.data.sources.column_blocks import custom_blocks, parquet_blocks
+
         if self._reader is None:
             return parquet_blocks(file, start=start, select_columns=self._select_columns, span=self._span)
         return custom_blocks(file, start=start, reader=self._reader)

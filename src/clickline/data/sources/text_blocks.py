@@ -6,7 +6,7 @@ One background thread runs this and does nothing else.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 from typing import BinaryIO, cast
 
@@ -15,6 +15,7 @@ from clickline.data.position import LogOffset
 from clickline.data.sources.compression import decompressed
 from clickline.data.sources.files import File
 from clickline.data.sources.log_block import WHOLE_FILE, LogBlock, Span
+from clickline.data.sources.pipe_command import piped
 from clickline.errors import DataError
 
 # A binary file may have no newline at all: without a limit it would be gathered in memory as one line.
@@ -62,7 +63,7 @@ def text_blocks(
     if inside:
         offset, line = begin - 1, 0  # a line starts at `begin` if the byte before it is a newline
     with file.open() as raw:
-        pieces = decompressed(meter.watching(raw), path=file.path, offset=offset, piece=data.block_bytes)
+        pieces: Iterator[bytes] = _content(meter.watching(raw), data=data, path=file.path, offset=offset)
         # The line at the beginning of a span belongs to the span before, unless it starts exactly there.
         if inside:
             offset, pieces = _from_next_line(pieces, offset=offset, end=end)
@@ -140,8 +141,18 @@ def split_at_lines(pieces: Iterable[bytes], *, offset: int, size: int, path: str
 def header(file: File, data: Data) -> tuple[str, ...]:
     """The columns of a CSV file; none if it is empty."""
     with file.open() as raw:
-        columns, _, _ = _columns(decompressed(raw, path=file.path), data=data, path=file.path)
+        pieces = _content(raw, data=data, path=file.path)
+        columns, _, _ = _columns(pieces, data=data, path=file.path)
+        pieces.close()
     return columns
+
+
+def _content(raw: BinaryIO, *, data: Data, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+    """The text of a file from `offset` on: decompressed, or as the job's command prints it."""
+    if data.pipe_command:
+        yield from piped(raw, command=data.pipe_command, path=path, offset=offset, piece=data.block_bytes)
+    else:
+        yield from decompressed(raw, path=path, offset=offset, piece=data.block_bytes)
 
 
 def _columns(pieces: Iterator[bytes], *, data: Data, path: str) -> tuple[tuple[str, ...], bytes, Iterator[bytes]]:

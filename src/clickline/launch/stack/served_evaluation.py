@@ -18,10 +18,12 @@ import httpx
 import numpy as np
 
 from clickline.client.raw_rows import Instance, RawRows
+from clickline.config.training import Loss
 from clickline.errors import PeerError
 from clickline.launch.stack.stack_events import MeasuringProgress
 from clickline.launch.suite import Suite
 from clickline.train.evaluation.metrics import auc
+from clickline.train.evaluation.value_metrics import measure_values
 
 CONNECTIONS = 4
 _TRY_FOR = 30.0
@@ -38,6 +40,9 @@ class ServedMetrics:
     requests: int
     seconds: float
     versions: list[int]
+    rmse: float | None = None
+    """With a squared loss; there is no AUC then."""
+    mae: float | None = None
 
 
 @dataclass(frozen=True)
@@ -45,15 +50,16 @@ class PredictedRows:
     """Predictions of one request."""
 
     probabilities: list[float]
-    """Of the first label."""
+    """Of the first label; values, with a squared loss."""
     version: int
 
 
 class ServedEvaluation:
     """Sends rows to a suite's predictor. A context manager; `predict` may be called from any thread."""
 
-    def __init__(self, suite: Suite, *, label: str) -> None:
+    def __init__(self, suite: Suite, *, label: str, loss: Loss = "log") -> None:
         self._suite, self._label = suite, label
+        self._loss: Loss = loss
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
         headers = {"Content-Type": "application/json"}
         self._http = httpx.Client(trust_env=False, timeout=_TRY_FOR, limits=limits, headers=headers)
@@ -127,8 +133,14 @@ class ServedEvaluation:
                     future.cancel()
         seconds = time.monotonic() - began
         weighted = np.concatenate([w for w in weights if w is not None]) if weights and weights[0] is not None else None
-        area = auc(np.concatenate(scores), np.concatenate(labels), weighted) if scores else None
-        return ServedMetrics(area, rows, requests, round(seconds, 3), sorted(versions))
+        tally = rows, requests, round(seconds, 3), sorted(versions)
+        if not scores:
+            return ServedMetrics(None, *tally)
+        given, wanted = np.concatenate(scores), np.concatenate(labels)
+        if self._loss == "squared":
+            errors = measure_values(given, wanted, weights=weighted)
+            return ServedMetrics(None, *tally, rmse=errors.rmse, mae=errors.mae)
+        return ServedMetrics(auc(given, wanted, weighted), *tally)
 
     def _result(self, future: Future[PredictedRows]) -> PredictedRows:
         while True:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from clickline.client.raw_rows import Instance, first_rows, raw_rows
 from clickline.config import Job
+from clickline.config.training import Loss
 from clickline.data.schema import Schema
 from clickline.launch.stack.served_evaluation import ServedEvaluation, ServedMetrics
 from clickline.launch.stack.stack_events import Emit, NoTestData, Stage, reported
@@ -58,6 +59,9 @@ class StackReport:
     components: list[ComponentRecord]
     served: ServedMetrics | None
     """On test data, through the predictor; None if the job has none."""
+    loss: Loss = "log"
+    trained_rmse: float | None = None
+    """With a squared loss, in place of the AUC."""
 
 
 def measure_stack(
@@ -73,7 +77,7 @@ def measure_stack(
 ) -> StackReport:
     """Predict some rows, then all test rows: what comes back is what `up` is about."""
     data, schema = job.data, Schema.from_dict(manifest.data_schema)
-    with ServedEvaluation(suite, label=next(iter(manifest.data_schema["labels"]))) as evaluation:
+    with ServedEvaluation(suite, label=schema.labels[0], loss=schema.loss) as evaluation:
         sample = first_rows(data, schema, data.test or data.valid or data.train, _SAMPLES)
         predicted = evaluation.predict(sample.instances)
         first_prediction = round(time.monotonic() - began, 2)
@@ -90,7 +94,7 @@ def measure_stack(
         state=str(state),
         best_auc=best,
         training=run.how,
-        run=str(run.directory),
+        run=run.url or str(run.directory),
         checkpoint=str(run.checkpoint),
         rows=run.rows,
         seconds=run.seconds,
@@ -98,7 +102,7 @@ def measure_stack(
         store=str(Path(state) / "versions"),
         version=manifest.version,
         kind=manifest.kind,
-        trained_auc=_trained_auc(manifest),
+        trained_auc=_trained(manifest, "auc"),
         first_prediction_seconds=first_prediction,
         samples=[
             SamplePrediction(features, float(label), probability, predicted.version)
@@ -113,9 +117,12 @@ def measure_stack(
         token_file=record["token_file"],
         components=record["components"],
         served=served,
+        loss=schema.loss,
+        trained_rmse=_trained(manifest, "rmse"),
     )
 
 
-def _trained_auc(manifest: Manifest) -> float | None:
-    area = manifest.training.get("figures", {}).get("test", {}).get("auc")
-    return None if area is None else float(area)
+def _trained(manifest: Manifest, figure: str) -> float | None:
+    """A figure of the trainer's on test data."""
+    value = manifest.training.get("figures", {}).get("test", {}).get(figure)
+    return None if value is None else float(value)

@@ -15,8 +15,10 @@ from typing import Literal
 
 from clickline.config import Job
 from clickline.config.loading.reader import read_draft
+from clickline.config.run_location import RunLocation, is_elsewhere, location_of
 from clickline.data.synthetic import write_criteo
-from clickline.errors import CheckpointError
+from clickline.errors import CheckpointError, ClicklineError
+from clickline.launch.local.training_run import train_job
 from clickline.launch.stack.stack_events import (
     DemoDataKept,
     DemoDataProgress,
@@ -27,7 +29,6 @@ from clickline.launch.stack.stack_events import (
     RunResumed,
     VersionKept,
 )
-from clickline.launch.training_run import train_job
 from clickline.progress import Watcher
 from clickline.publish.publisher import Settings
 from clickline.publish.publisher import publish as publish_checkpoint
@@ -35,6 +36,7 @@ from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from clickline.train.checkpoints.resume import has_same_result, keys_that_forbid_resuming
 from clickline.train.preflight import check_draft, check_job
+from clickline.train.run_storage.run_copy import RunCopy
 from clickline.versions import donefile
 from clickline.versions.manifest import Manifest, read_manifest
 from clickline.versions.store import Store
@@ -70,16 +72,18 @@ def demo_data(state: Path, rows: int, *, emit: Emit) -> tuple[Path, float]:
 def read_stack_job(
     job: str | Path | Job, *, state: Path, settings: Sequence[str], overrides: Sequence[str], emit: Emit
 ) -> Job:
-    """The job, checked, with its runs below the state directory.
+    """The job, checked, with its runs below the state directory, unless its output is a URL.
 
     A job file that does not say how it is trained is trained by parameter servers. A Job is taken as it is.
     """
     if isinstance(job, Job):
-        made = job.model_copy(update={"output": str(state)})
+        made = job if is_elsewhere(job.output) else job.model_copy(update={"output": str(state)})
         for notice in check_job(made):
             emit(Note(str(notice)))
         return made
-    known = [f"output={json.dumps(str(state))}", *settings]
+    # A run at a URL stays there; its versions and servers are below the state directory all the same.
+    kept = is_elsewhere(read_draft(str(job), overrides=[*settings, *overrides]).loaded.job.output)
+    known = [*([] if kept else [f"output={json.dumps(str(state))}"]), *settings]
     draft = read_draft(str(job), overrides=[*known, *overrides])
     chosen = any(draft.loaded.origins.get(key, "default") != "default" for key in ("strategy", *CLUSTER))
     # Servers sweep at the end of an epoch only, so a job that evicts more often is left with one process.
@@ -102,16 +106,19 @@ class FinishedRun:
     rows: int
     seconds: float
     test: dict[str, float] = field(default_factory=dict)
+    url: str | None = None
+    """Where it is kept, if its output is a URL: the paths are those of a local copy then."""
 
 
 def train(job: Job, *, fresh: bool, watcher: Watcher, emit: Emit) -> FinishedRun:
     """Train, or go on training, or find that all is done."""
-    directory = Path(job.output) / job.name
-    checkpoints = [] if fresh else checkpoint_files.find(directory / "checkpoints")
+    location = location_of(job)
+    directory = location.directory
+    checkpoints = [] if fresh else _checkpoints(location)
     how: Literal["trained", "resumed"] = "trained"
     if checkpoints:
         newest = checkpoints[-1]
-        finished = _finished(directory, job, newest)
+        finished = _finished(location, job, newest)
         if finished is not None:
             emit(RunKept(directory, finished.rows))
             return finished
@@ -123,19 +130,33 @@ def train(job: Job, *, fresh: bool, watcher: Watcher, emit: Emit) -> FinishedRun
         emit(RunResumed(directory, newest.step))
         how = "resumed"
     result = train_job(job, resume=bool(checkpoints), fresh=fresh, watcher=watcher, checked=True)
-    return FinishedRun(how, directory, result.checkpoint, result.rows, result.seconds, result.test)
+    return FinishedRun(how, directory, result.checkpoint, result.rows, result.seconds, result.test, location.url)
 
 
-def _finished(directory: Path, job: Job, newest: Checkpoint) -> FinishedRun | None:
+def _checkpoints(location: RunLocation) -> list[Checkpoint]:
+    """Those of the run so far, oldest first: at its URL, or else here, where some may not have been uploaded."""
+    found = [] if location.url is None else RunCopy(location.url).checkpoints()
+    return found or checkpoint_files.find(location.directory / "checkpoints")
+
+
+def _finished(location: RunLocation, job: Job, newest: Checkpoint) -> FinishedRun | None:
     """The run's outcome, if it went to its end with this very job, or beyond."""
+    directory = location.directory
     try:
+        if location.url is not None:
+            directory = RunCopy(location.url).fetch_files(only=("result.json",))
         result = json.loads((directory / "result.json").read_text(encoding="utf-8"))
         checkpoint = Path(result["checkpoint"])
         then = newest.manifest["job"]
+        if location.url is not None and result["steps"] == newest.step:
+            # The path is of the machine that trained it.
+            checkpoint = RunCopy(f"{location.url}/checkpoints/{checkpoint.name}").fetch_checkpoint()
         # Of a run that was resumed and interrupted, the result is older than the newest checkpoint.
         done = result["steps"] == newest.step and checkpoint.is_dir() and job.train.epochs <= then["train"]["epochs"]
-        finished = FinishedRun("kept", directory, checkpoint, result["rows"], result["seconds"], result["test"])
-    except (OSError, ValueError, KeyError, TypeError):
+        finished = FinishedRun(
+            "kept", directory, checkpoint, result["rows"], result["seconds"], result["test"], location.url
+        )
+    except (OSError, ValueError, KeyError, TypeError, ClicklineError):
         return None
     return finished if done and has_same_result(job, then) else None
 

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from clickline import _native
 from clickline.config import Job
-from clickline.data.leasing.pieces import changed_data
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError, ReplacedError
+from clickline.errors import ReplacedError
 from clickline.progress import Watcher
 from clickline.ps.coordinator.directory_guard import DirectoryGuard
 from clickline.ps.coordinator.epochs import Epochs
@@ -27,19 +29,26 @@ from clickline.ps.coordinator.snapshot_rollback import Rollback
 from clickline.ps.coordinator.snapshot_writer import SnapshotWriter
 from clickline.ps.coordinator.startup import Startup
 from clickline.ps.coordinator.state.failures import FailureDetector
-from clickline.ps.coordinator.state.leased_work import cut_pieces
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.status_report import Status, StatusFile, run_status
 from clickline.ps.coordinator.supervision import RollbackError, Supervision
 from clickline.ps.coordinator.training_display import TrainingDisplay
 from clickline.ps.protocol.member_messages import JsonObject
+from clickline.train.evaluation.metric_lines import TrainingLines
 from clickline.train.interrupts import TrainingInterrupted, interruption
 from clickline.train.monitoring.journal import Journal
-from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
-from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
-from clickline.train.monitoring.run_health import complaints_of
-from clickline.train.session import Result
+from clickline.train.monitoring.loop_liveness import silent_loop
+from clickline.train.monitoring.metrics_place import metrics_place
+from clickline.train.monitoring.run_health import ENDED, complaints_of
+from clickline.train.monitoring.run_progress import RunProgress
+from clickline.train.run_files.run_result import Result, write_result_file
+
+if TYPE_CHECKING:
+    from clickline.train.monitoring.metrics_server import MetricsServer
+
+_LONGEST_TURN = 60.0
+"""Seconds for one turn of the loop, which takes a fraction of one: whatever takes long is done beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +83,17 @@ class Coordinator:
         """`environ` may say where metrics are answered; this process's own if None."""
         self.job, self.directory, self._watcher, self._token = job, directory, watcher, token
         self._started = time.monotonic()
+        self._running = False
+        self._progress = RunProgress(epochs=job.train.epochs, max_steps=job.train.max_steps)
         self._start = start
         record, lockstep = start.record, job.resolved_strategy == "sync"
-        self._pieces = cut_pieces(job, record, job.data.train)
-        if record.book is not None and record.book["pieces"] != len(self._pieces):
-            raise CheckpointError(changed_data(record.book["pieces"], len(self._pieces)))
         self.state = RunState(
             job=job, schema=schema, directory=directory, record=record, lockstep=lockstep, record_file=file
         )
+        self.state.data.open()
         self.state.lifecycle.stale_servers = start.guessed
         self.failures = FailureDetector(self.state)
-        self._display = TrainingDisplay(self.state, watcher)
+        self._display = TrainingDisplay(self.state, watcher, lines=TrainingLines(job.train.log_format))
         self._status_file = StatusFile(self.state, status=self.status)
         self._supervision = Supervision(
             state=self.state,
@@ -112,13 +121,28 @@ class Coordinator:
         address = metrics_place(self.job, role="coordinator", rank=0, environ=environ)
         if address is None:
             return None
+        from clickline.train.monitoring.metrics_server import MetricsServer
+        from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
+
         return MetricsServer(
             address,
             labels=Labelled(run=self.job.name, role="coordinator", rank="0"),
             families=lambda make: run_metrics(make, self.status()),
             complaints=lambda: list(complaints_of(self.status())),
             status=self.status,
+            not_live=self.not_live,
+            not_ready=self.not_ready,
         )
+
+    def not_live(self) -> list[str]:
+        """A sentence if the loop of the coordinator hangs."""
+        turned_at = self._supervision.turned_at if self._running else None
+        return silent_loop("the coordinator's loop", turned_at, limit=_LONGEST_TURN, now=time.monotonic())
+
+    def not_ready(self) -> list[str]:
+        """A sentence if nobody can join."""
+        phase = self.state.record.phase
+        return [f"the run is {phase}"] if phase in ENDED else [] if self._running else ["the run has not begun"]
 
     def run(
         self, *, poll: Callable[[], None] = lambda: None, expected_trainers: Callable[[], int] | None = None
@@ -134,6 +158,7 @@ class Coordinator:
         guard = DirectoryGuard(self.state.record_file, journal)
         self._supervision.poll_by(guard.checked(poll))
         self._display.begin(journal)
+        self._running = True
         try:
             with self._supervision.interrupts:
                 return self._run_interruptible(journal, expected_trainers)
@@ -153,6 +178,7 @@ class Coordinator:
                 raise own from error
             raise
         finally:
+            self._running = False
             self._watcher.end()
             self._display.end()
             journal.close()
@@ -188,12 +214,11 @@ class Coordinator:
             evaluation=evaluation,
             display=self._display,
             watcher=self._watcher,
-            pieces=self._pieces,
         )
         startup = Startup(
             state=state, supervision=self._supervision, failures=self.failures, watcher=self._watcher, token=self._token
         )
-        if startup.run(pieces=len(self._pieces), taking_over=self._start.taking_over):
+        if startup.run(taking_over=self._start.taking_over):
             rollback.run(expected_trainers=expected_trainers)
         state.lifecycle.begun = True
         while True:
@@ -208,14 +233,20 @@ class Coordinator:
             rollback.run(expected_trainers=expected_trainers)
         if self.job.data.test and not state.record.test:
             evaluation.test()
+        result = self._result()
+        # Before the run is said to be finished: if this process dies from here on, nothing is left to be done. It is
+        # written again when all have left, who may have something to count until then.
+        write_result_file(state.record_file.lock, result, self.account())
         state.enter("finished")
-        return self._result()
+        return result
 
     def status(self) -> Status:
         """As it is written to status.json."""
         metrics_address = "" if self._metrics_server is None else self._metrics_server.address
         with self.state.changed:
-            return run_status(self.state, address=self.address, metrics_address=metrics_address)
+            return run_status(
+                self.state, address=self.address, metrics_address=metrics_address, progress=self._progress
+            )
 
     def _result(self) -> Result:
         record, chosen = self.state.record, chosen_checkpoint(self.state)
@@ -240,6 +271,7 @@ class Coordinator:
             "lost_pushes": lost_pushes,
             "retries": retries,
             "set_aside": record.set_aside,
+            "nodes": msgspec.to_builtins(self.state.data.node_rows(self.state.leases.of_epoch)),
             "epochs": record.epochs,
             "cuts": record.cuts,
             "pause_seconds": record.pause_seconds,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from clickline.config import Job
 from clickline.data.leasing.leases import LeaseTable
-from clickline.data.leasing.pieces import Piece
 from clickline.files.failpoints import reach
 from clickline.progress import Watcher
 from clickline.ps.coordinator.model_evaluation import ModelEvaluation
@@ -36,11 +34,10 @@ class Epochs:
         evaluation: ModelEvaluation,
         display: TrainingDisplay,
         watcher: Watcher,
-        pieces: Sequence[Piece],
     ) -> None:
         self._state, self._supervision, self._failures = state, supervision, failures
         self._snapshots, self._evaluation = snapshots, evaluation
-        self._display, self._watcher, self._pieces = display, watcher, pieces
+        self._display, self._watcher = display, watcher
 
     @property
     def _job(self) -> Job:
@@ -70,12 +67,13 @@ class Epochs:
                 self._supervision.order(messages.EpochRequest(), messages.EpochReply)
             self._begin_leases()
         elif not state.leases.trains:
-            state.take_up_leases()
+            self._await_nodes()
+            state.take_up_leases(gathered=True)
             # A server that dies before this arrives makes it futile: the next one waits for an order to load first.
             self._begin_round(state.members.live("trainer"))
         self._display.begin_epoch()
         self._watcher.begin(f"epoch {record.epoch + 1}/{settings.epochs}")
-        state.offer(Action.TRAIN, self._pieces)
+        state.offer(Action.TRAIN, state.data.pieces)
         began, rows_before = time.monotonic(), record.rows
         while not state.leases.table.complete and not self._snapshots.steps_done():
             self._supervision.wait(
@@ -90,7 +88,9 @@ class Epochs:
         # All pieces are reported as done, but a trainer that is about to be taken for dead may have pushed more.
         self._supervision.wait(state.all_idle)
         record.epochs.append({"rows": record.rows - rows_before, "seconds": time.monotonic() - began})
+        epoch = record.epoch + 1
         self._settle()
+        self._display.end_epoch(epoch)
         self._end_epoch()
 
     def _begin_round(self, trainers: list[Member]) -> None:
@@ -101,13 +101,24 @@ class Epochs:
 
     def _begin_leases(self) -> None:
         state = self._state
+        self._await_nodes()
         # In lockstep each trainer has its own pieces, so that the same trainers take the same steps. A trainer that
         # joins after this list was made is in no step of this epoch, and must get no piece.
         trainers = state.members.live("trainer")
         self._begin_round(trainers)
-        names = [trainer.name for trainer in trainers] if state.lockstep else None
-        attempts, first = self._job.cluster.piece_attempts, state.record.next_lease
-        state.use_leases(LeaseTable(len(self._pieces), attempts=attempts, static=names, first=first), training=True)
+        with state.changed:
+            state.data.begin_epoch()
+            ranges, first = state.data.ranges(trainers), state.record.next_lease
+            attempts, pieces = self._job.cluster.piece_attempts, len(state.data.pieces)
+            state.use_leases(LeaseTable(pieces, attempts=attempts, ranges=ranges, first=first), training=True)
+        if state.data.by_node is not None and state.record.epoch == 0:
+            for idle in state.data.shortages():
+                self._watcher.say(idle)
+
+    def _await_nodes(self) -> None:
+        """Lockstep: give a node that has data of its own time to come back, since it cannot be taken in later."""
+        if self._state.lockstep:
+            self._supervision.wait(self._state.data.nodes_present)
 
     def _settle(self) -> None:
         """All pieces are done: count what the servers have, and have them forget what is over."""

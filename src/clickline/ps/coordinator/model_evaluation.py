@@ -6,12 +6,11 @@ from pathlib import Path
 
 from clickline.data.leasing.leases import LeaseTable
 from clickline.progress import Watcher
-from clickline.ps.coordinator.state.leased_work import cut_pieces
 from clickline.ps.coordinator.state.run_state import RunState
 from clickline.ps.coordinator.supervision import Supervision
 from clickline.ps.protocol.work_messages import Action
 from clickline.train.checkpoints import checkpoint_files
-from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, measured_on, record
+from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, record
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
 from clickline.train.early_stopping import better, score
 from clickline.train.evaluation.metric_lines import figures_line
@@ -24,16 +23,16 @@ class ModelEvaluation:
 
     def __init__(self, *, state: RunState, supervision: Supervision, watcher: Watcher, journal: Journal) -> None:
         self._state, self._supervision, self._watcher, self._journal = state, supervision, watcher, journal
-        self._metrics = MetricSet.of(state.job.metrics)
+        self._metrics = MetricSet.of(state.job.metrics, loss=state.job.train.loss)
 
     def validate(self) -> bool:
         """Evaluate on the validation data; return whether this is the best so far."""
         run, settings = self._state.record, self._state.job.train
-        measured = self._evaluate(Action.VALIDATE, self._state.job.data.valid)
+        measured = self._evaluate(Action.VALIDATE)
         run.valid, run.valid_files, run.valid_step = measured.figures, measured.files, run.step
         self._journal.line(kind="valid", step=run.step, epoch=run.epoch, figures=run.valid)
         run.validation_due = False
-        metric = settings.early_stopping.metric
+        metric = settings.stopping_metric
         best = run.best_score if run.best_metric == metric else None
         if better(settings, run.valid, best=best):
             run.best_score, run.best_metric = score(settings, run.valid), metric
@@ -48,24 +47,27 @@ class ModelEvaluation:
         if chosen.step != run.step:
             self._supervision.load(chosen.path)
             self._watcher.say(f"testing the best checkpoint, {chosen.path.name}")
-        measured = self._evaluate(Action.TEST, self._state.job.data.test)
+        measured = self._evaluate(Action.TEST)
         run.test = measured.figures
         epoch = run.epoch + (run.book is not None)
         self._journal.line(kind="test", step=chosen.step, epoch=epoch, figures=run.test)
         record(chosen, "test", measured, check=self._state.record_file.check_holder)
 
-    def _evaluate(self, action: Action, paths: list[str]) -> CheckpointFigures:
+    def _evaluate(self, action: Action) -> CheckpointFigures:
         state, job = self._state, self._state.job
-        files = measured_on(job.data, paths)
-        pieces = cut_pieces(job, state.record, paths)
+        with state.changed:
+            pieces, ranges, files = state.data.evaluated("valid" if action == Action.VALIDATE else "test")
         self._watcher.begin(f"evaluating {action.value}")
         state.windows.begin_evaluation()
         state.enter("evaluating")
-        table = LeaseTable(len(pieces), attempts=job.cluster.piece_attempts, first=state.record.next_lease)
+        attempts, first = job.cluster.piece_attempts, state.record.next_lease
+        table = LeaseTable(len(pieces), attempts=attempts, ranges=ranges, first=first)
         state.use_leases(table, training=False)
         state.offer(action, pieces)
         self._supervision.wait(lambda: state.leases.table.complete)
         state.offer(None)
+        if unread := len(table.unreachable):
+            state.failures.note(f"{action.value}: figures are without {unread} pieces, whose nodes were gone")
         state.finish_leases()
         self._watcher.end()
         figures = state.windows.scores.figures(state.schema.labels, self._metrics)

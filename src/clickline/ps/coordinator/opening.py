@@ -16,7 +16,7 @@ from clickline.ps.coordinator.state.leased_work import released
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord, record_in
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume
-from clickline.train.checkpoints.warm_start import describe_start, given_start, schema_for
+from clickline.train.checkpoints.warm_start import describe_start, given_start, kept_start, schema_for
 from clickline.train.run_files.run_directory import write_job
 from clickline.train.run_files.run_lock import RunLock
 
@@ -35,11 +35,13 @@ def open_coordinator(
     watcher: Watcher,
     warm_start: Path | None = None,
     recover: bool = False,
+    launch: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> Coordinator:
     """A coordinator that listens, with its record where the run is.
 
     `recover`: a run whose coordinator was killed is taken up, with the servers and trainers that are still there.
+    `launch`: the name of this start of the job, which the record keeps.
     """
     directory, file = lock.directory, RecordFile(lock)
     start = None
@@ -52,11 +54,16 @@ def open_coordinator(
         )
     else:
         old = checkpoint_to_resume(directory, resume=resume, fresh=fresh)
-        record = _first_record(job, directory, warm_start, watcher) if old is None else _resumed_record(job, old)
+        record = (
+            _first_record(job, directory, warm_start, watcher) if old is None else _resumed_record(job, old, directory)
+        )
         start = StartingPoint(record, verified=_verify(record, watcher))
         # Last, so that a start that is refused above leaves the earlier run as it was. Removed, so that a later
         # coordinator does not take up the earlier run if this one dies before its first save.
         file.remove()
+    # Also of a run that is taken up or resumed: its record may be of an earlier start of the job, and the next process
+    # that is started in this one's place must find itself in it.
+    start.record.launch = launch
     schema = _schema(job, directory, start)
     write_job(directory, job)
     return Coordinator(
@@ -93,7 +100,7 @@ def _left_behind(job: Job, file: RecordFile, *, directory: Path, watcher: Watche
             raise CheckpointError(
                 f"{error}; there is no sound checkpoint to go on from instead: remove it to start anew"
             ) from error
-        record = _resumed_record(job, old)
+        record = _resumed_record(job, old, directory)
         # Everybody who has lived on goes back to the checkpoint. Of what was numbered since, nothing may be taken for
         # something new.
         record.generation += _GAP
@@ -115,16 +122,16 @@ def _first_record(job: Job, directory: Path, warm_start: Path | None, watcher: W
     return RunRecord(warm=str(given.path), step=given.step, first_step=given.step, tick=given.step)
 
 
-def _resumed_record(job: Job, old: checkpoint_files.Checkpoint) -> RunRecord:
+def _resumed_record(job: Job, old: checkpoint_files.Checkpoint, directory: Path) -> RunRecord:
     """The record of a run that resumes from a checkpoint."""
     check_same_job(job, old.manifest["job"], where=old.path)
     record = record_in(old, job=job)
-    record.checkpoint = str(old.path)
+    record.checkpoint, record.warm = str(old.path), kept_start(directory, record.warm)
     record.test, record.faults = {}, []
     if record.book is None:  # the next epoch may be cut as suits the trainers of now
-        record.cut_for, record.cut_bytes = 0, None
+        record.cut_for, record.cut_bytes, record.cut_nodes = 0, None, []
     else:
-        record.book = released(record.book, first=record.next_lease, static=None).to_dict()
+        record.book = released(record.book, first=record.next_lease).to_dict()
     return record
 
 

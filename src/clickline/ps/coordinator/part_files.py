@@ -8,8 +8,8 @@ from pathlib import Path
 from clickline.ps.protocol.file_messages import PartReply, PartRequest
 from clickline.ps.protocol.framing import Arrays
 from clickline.ps.protocol.refusals import ErrorCode
-from clickline.ps.received_file import ReceivedFile
 from clickline.train.checkpoints.checkpoint_digests import FileDigest
+from clickline.train.checkpoints.received_file import ReceivedFile
 
 AskAll = Callable[[list[PartRequest]], list[tuple[PartReply, Arrays]]]
 """Sends each server a request, all at the same time, and returns their replies."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import numpy as np
-import torch
+from safetensors.numpy import save as save_arrays
 
 from clickline import _native
 from clickline.config import Job
-from clickline.data.schema import Schema
 from clickline.errors import CheckpointError, PeerError, ReplacedError
 from clickline.ps.coordinator.part_files import fetch_parts
 from clickline.ps.coordinator.state.failures import LeaseRows
 from clickline.ps.coordinator.state.record import RecordFile
+from clickline.ps.initial_model import InitialModel
 from clickline.ps.protocol import pserver_messages as messages
 from clickline.ps.protocol.file_messages import PartReply, PartRequest
 from clickline.ps.protocol.framing import Arrays, pack, unpack
@@ -28,8 +28,6 @@ from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.staging import part_directory
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_digests import FileDigest
-from clickline.train.flat_parameters import Flat
-from clickline.train.model_factory import build
 
 R = TypeVar("R", bound=messages.ServerReply)
 _LONG = 3600.0
@@ -46,12 +44,19 @@ class PserverAdmin:
     """A lane to every server. Calls wait for a server that is being restarted, as long as `cluster.retry_for` lasts."""
 
     def __init__(
-        self, *, job: Job, schema: Schema, addresses: list[str], token: bytes, client: int, file: RecordFile
+        self,
+        *,
+        job: Job,
+        model: Callable[[], InitialModel | None],
+        addresses: list[str],
+        token: bytes,
+        client: int,
+        file: RecordFile,
     ) -> None:
-        self._job = job
+        """`model`: what a trainer has described, of which a checkpoint has the names; None if none has yet."""
+        self._job, self._model = job, model
         self._addresses = list(addresses)
         self._token, self._client = token, client
-        self._schema = schema
         self._file = file
         self.servers = len(addresses)
         self._lane = _native.Lane(
@@ -150,13 +155,13 @@ class PserverAdmin:
                 for name in reply.files if reply.directory else ():
                     (staging.parent / reply.directory / name).rename(staging / name)
             sequences = {str(part): reply.sequences for part, (reply, _) in enumerate(replies)}
-            tensors = self._dense([arrays for _, arrays in replies], buffers)
-            tensors["steps"] = torch.tensor(max(reply.steps for reply, _ in replies))
-            tensors["tick"] = torch.tensor(manifest.get("tick", 0))
+            dense = self._dense([arrays for _, arrays in replies], buffers)
+            dense["steps"] = np.array(max(reply.steps for reply, _ in replies))
+            dense["tick"] = np.array(manifest.get("tick", 0))
             return checkpoint_files.finish(
                 staging,
                 facts={**manifest, "sequences": sequences},
-                tensors=tensors,
+                dense=save_arrays(dense),
                 tables=files,
                 check=self._file.check_holder,
             )
@@ -181,26 +186,22 @@ class PserverAdmin:
         bodies = [pack(msgspec.structs.replace(one, writer_epoch=self._file.epoch)) for one in requests]
         return self._checked(self._lane.call(PartRequest.operation, bodies), PartReply)
 
-    def _dense(self, parts: list[Arrays], buffers: Arrays) -> dict[str, torch.Tensor]:
+    def _dense(self, parts: list[Arrays], buffers: Arrays) -> Arrays:
         """The servers' blocks side by side, by the names of the parameters."""
-        model = build(self._job, self._schema)
-        flat = Flat(model)
-        named = {f"model.{name}": torch.from_numpy(np.array(value)) for name, value in buffers.items()}
-        for name, tensor in model.named_buffers():
-            named.setdefault(f"model.{name}", tensor)
+        model = self._model()
+        if model is None:
+            raise CheckpointError("no trainer has described the model yet, so nothing can be saved")
+        named = {f"model.{name}": np.array(value) for name, value in {**model.buffers, **buffers}.items()}
         for key in parts[0]:
-            pieces = [torch.from_numpy(np.array(part[key])) for part in parts]
+            pieces = [part[key] for part in parts]
             # A scalar, the optimizer's number of steps: every server takes each step, so all have the same.
-            if pieces[0].dim() == 0:
-                whole = dict.fromkeys(flat.named(flat.values), pieces[0])
-            else:
-                whole = flat.named(torch.cat(pieces))
+            whole = model.named(np.concatenate(pieces)) if pieces[0].ndim else dict.fromkeys(model.shapes, pieces[0])
             prefix = {"value": "model.{}", "average": "average.{}"}.get(
                 key, "optimizer.{}." + key.removeprefix("state.")
             )
-            named |= {prefix.format(name): tensor.clone() for name, tensor in whole.items()}
+            named |= {prefix.format(name): np.array(array) for name, array in whole.items()}
         # A single process that resumes from this checkpoint restores its random state from it.
-        named["random.torch"] = torch.get_rng_state()
+        named["random.torch"] = model.random_state
         return named
 
     def close(self) -> None:

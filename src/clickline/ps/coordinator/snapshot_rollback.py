@@ -44,6 +44,7 @@ class Rollback:
             rolling=True,
         )
         supervision.await_members(lambda: state.ready(pservers=0, trainers=1), rolling=True)
+        supervision.wait(state.data.nodes_present, rolling=True)
         path = state.record.checkpoint
         checkpoint = None if path is None else checkpoint_files.read(Path(path))
         # First the state: with the new generation, whatever trainers still send for the old one counts for nothing.

@@ -36,8 +36,11 @@ class SnapshotWriter:
         path = self._state.record.checkpoint
         return None if path is None else checkpoint_files.read(Path(path)).step
 
-    def write(self, *, halt: bool = True) -> None:
-        """Take one consistent snapshot. `halt=False`: nobody trains, so nobody need stand still for it."""
+    def write(self, *, halt: bool = True, go_on: bool = True) -> None:
+        """Take one consistent snapshot. `halt=False`: nobody trains, so nobody need stand still for it.
+
+        `go_on=False`: the run ends with it, and trainers stay paused until they are told to stop.
+        """
         state, supervision = self._state, self._supervision
         began = time.monotonic()
         # In lockstep trainers pause by themselves; announcing it keeps those that ask for work from getting any.
@@ -58,7 +61,8 @@ class SnapshotWriter:
             if self.steps_done():  # else a trainer that waits for work would train past the last checkpoint
                 state.offer(None)
             # Also after a failure: trainers stay paused until this is announced.
-            state.resume()
+            if go_on:
+                state.resume()
         checkpoint_files.prune(
             self._directory,
             newest=checkpoint.step,
@@ -67,7 +71,7 @@ class SnapshotWriter:
             check=state.record_file.check_holder,
         )
         self._watcher.say(
-            f"checkpoint of step {state.record.step:,}: trainers stood still for {now - paused:.2f} s "
+            f"checkpoint of step {checkpoint.step:,}: trainers stood still for {now - paused:.2f} s "
             f"({paused - began:.2f} s to come to a halt)"
         )
 
@@ -109,7 +113,9 @@ class SnapshotWriter:
             if state.lockstep and training:
                 state.pause_soon()
                 supervision.wait(lambda: state.leases.table.complete or state.snapshots.due)
-            self.write(halt=training)  # predictions change nothing, so trainers that evaluate need not stop
+            # Predictions change nothing, so trainers that evaluate need not stop. Nobody goes on afterwards: a step
+            # that was taken between this checkpoint and the end would be lost.
+            self.write(halt=training, go_on=False)
         except (ClicklineError, OSError, RollbackError, KeyboardInterrupt) as error:
             return str(error) or "a process died meanwhile"
         return ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 
-from clickline.data.leasing.pieces import shortage
 from clickline.progress import Watcher
 from clickline.ps.coordinator.pserver_admin import PserverAdmin
 from clickline.ps.coordinator.state.failures import FailureDetector
@@ -28,19 +27,20 @@ class Startup:
         self._state, self._supervision, self._failures = state, supervision, failures
         self._watcher, self._token = watcher, token
 
-    def run(self, *, pieces: int, taking_over: bool) -> bool:
+    def run(self, *, taking_over: bool) -> bool:
         """Wait for servers and trainers, as many as the job wants; whether all must go back to the last snapshot."""
         state, cluster = self._state, self._state.job.cluster
-        if (idle := shortage(pieces, trainers=cluster.trainers)) is not None:
+        for idle in state.data.shortages():
             self._watcher.say(idle)
         self._watcher.begin(f"waiting for {cluster.pservers} servers and {cluster.trainers} trainers")
         if taking_over and state.record.book is not None:
             state.take_up_leases()  # before anybody can report that a lease of it is done
         state.open(taking_over=taking_over)
-        self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers, held=taking_over))
+        # They load when a trainer has described the model, which is waited for below with patience of its own.
+        self._supervision.await_members(lambda: state.ready(pservers=cluster.pservers, held=True))
         pservers = PserverAdmin(
             job=state.job,
-            schema=state.schema,
+            model=lambda: state.model,
             addresses=[member.address for member in state.members.live("pserver")],
             token=self._token,
             client=secrets.randbits(62) + 1,

@@ -11,10 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from clickline.errors import ReplacedError
 from clickline.files.atomic import replace_json
 from clickline.ps.coordinator.state.members import MemberState
 from clickline.ps.coordinator.state.run_state import RunState
+from clickline.ps.protocol.work_messages import Action
+from clickline.train.monitoring.run_progress import RunProgress
 
 STATUS = "status.json"
 _WRITE_EVERY = 1.0
@@ -22,9 +26,16 @@ Status = dict[str, Any]
 """As JSON: it is read by programs of any language."""
 
 
-def run_status(state: RunState, *, address: str, metrics_address: str) -> Status:
+def run_status(state: RunState, *, address: str, metrics_address: str, progress: RunProgress) -> Status:
     """The status of a run; the caller has the lock. The addresses are the coordinator's own."""
     record, table = state.record, state.leases.table
+    done, seconds_left = progress.of(
+        epochs_done=record.epoch,
+        # What is offered may be pieces of the validation data, which stands between two epochs.
+        share=state.leases.share_done if state.leases.offered == Action.TRAIN else 0.0,
+        steps=record.step - record.first_step,
+        finished=record.phase == "finished",
+    )
     stop_reason = state.lifecycle.stop_reason
     lost_pushes, retries = state.losses()
     return {
@@ -35,11 +46,14 @@ def run_status(state: RunState, *, address: str, metrics_address: str) -> Status
         "why": stop_reason if record.phase in ("failed", "interrupted") else None,
         "epoch": record.epoch + (record.book is not None),
         "epochs": state.job.train.epochs,
+        "progress": done,
+        "seconds_left": seconds_left,
         "step": record.step,
         "rows": record.rows,
         "rows_per_second": round(state.windows.window.rate, 1),
         "loss": state.windows.window.loss,
         "auc": record.valid.get("auc"),
+        "rmse": record.valid.get("rmse"),
         "test": record.test,
         "generation": record.generation,
         "members": [
@@ -52,6 +66,7 @@ def run_status(state: RunState, *, address: str, metrics_address: str) -> Status
             "left": table.remaining,
             "set_aside": record.set_aside + state.leases.set_aside(),
         },
+        "nodes": msgspec.to_builtins(state.data.node_rows(state.leases.of_epoch)),
         "repeated_rows": record.repeated_rows + table.repeated_rows,
         "lost_pushes": lost_pushes,
         "retries": retries,

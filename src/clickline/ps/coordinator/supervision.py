@@ -73,6 +73,11 @@ class Supervision:
         if self._pservers is not None:
             self._pservers.moved(rank, address)
 
+    @property
+    def turned_at(self) -> float:
+        """When the loop of the coordinator last turned, by the monotonic clock."""
+        return self._last_turn
+
     def poll_by(self, poll: Callable[[], None]) -> Callable[[], None]:
         """Call this often while waiting, which may raise to end the run; returns what was called before."""
         before, self._poll = self._poll, poll
@@ -107,6 +112,8 @@ class Supervision:
             self._poll()
             if lifecycle.stop_reason is not None:
                 raise PeerError(lifecycle.stop_reason)
+            if state.data.failure is not None:
+                raise state.data.failure
             # Order matters: a silent member must be given up before its leases can be returned, and a rollback makes
             # returning them pointless.
             self._failures.check()

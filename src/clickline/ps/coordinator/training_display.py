@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clickline.progress import Watcher
 from clickline.ps.coordinator.state.run_state import RunState
-from clickline.train.evaluation.metric_lines import training_line
+from clickline.train.evaluation.metric_lines import TrainingLines
 from clickline.train.monitoring.epoch_progress import EpochProgress
 from clickline.train.monitoring.journal import Journal
 
@@ -14,10 +14,10 @@ _NO_LIMIT = 1 << 62
 class TrainingDisplay:
     """Takes the state's lock itself. Without a journal, before and after a run, it writes no lines."""
 
-    def __init__(self, state: RunState, watcher: Watcher) -> None:
-        self._state, self._watcher = state, watcher
+    def __init__(self, state: RunState, watcher: Watcher, *, lines: TrainingLines) -> None:
+        self._state, self._watcher, self._lines = state, watcher, lines
         self._journal: Journal | None = None
-        self._progress = EpochProgress()
+        self._progress = EpochProgress(loss=state.job.train.loss)
 
     def begin(self, journal: Journal) -> None:
         with self._state.changed:
@@ -31,6 +31,15 @@ class TrainingDisplay:
     def begin_epoch(self) -> None:
         """The time that is left is counted from here."""
         self._progress.begin()
+        with self._state.changed:
+            self._lines.begin_epoch(self._state.record.step)
+
+    def end_epoch(self, epoch: int) -> None:
+        """Say what is said after an epoch, which counts from 1."""
+        with self._state.changed:
+            line = self._lines.end_line(epoch)
+        if line is not None:
+            self._watcher.say(line)
 
     def write_lines(self, *, end: bool = False) -> None:
         """Write metrics when enough batches have been reported; at the end of an epoch, of whatever is left."""
@@ -46,7 +55,7 @@ class TrainingDisplay:
                 epoch = state.record.epoch + 1
                 self._journal.line(kind="train", step=step, epoch=epoch, figures=figures)
                 progress = self._progress.text(state.leases.share_done)
-                self._watcher.say(training_line(step=step, epoch=epoch, figures=figures, progress=progress))
+                self._watcher.say(self._lines.line(step=step, epoch=epoch, figures=figures, progress=progress))
 
     def _reached_by_all(self) -> int:
         """Lockstep: the last step that all trainers have reported."""
@@ -59,11 +68,10 @@ class TrainingDisplay:
         with state.changed:
             window = state.windows.window
             share, loss = state.leases.share_done, window.loss
-            auc = self._progress.recent_auc(*window.recent())
+            recent = self._progress.recent_figures(*window.recent())
             figures = {"rows": f"{state.record.rows:,}", "rows/s": f"{window.rate:,.0f}"}
             if loss is not None:
                 figures["loss"] = f"{loss:.4f}"
-            if auc is not None:
-                figures["auc"] = f"{auc:.4f}"
+            figures |= {name: f"{value:.4f}" for name, value in recent.items()}
             figures["trainers"] = str(len(state.members.live("trainer")))
         self._watcher.advance(share=share, facts=figures)

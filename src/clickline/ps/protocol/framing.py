@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from clickline import _native
 from clickline.errors import PeerError
 from clickline.files.typed_json import decode_json
 
 Arrays = dict[str, NDArray[Any]]
 T = TypeVar("T")
 _TYPES = ("float32", "float16", "float64", "uint64", "int64", "int32", "uint16", "uint8")
-_HALVES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+_HALVES = ("fp16", "bf16")
 _LARGEST_FP16 = 2.0**15
 _LENGTH = struct.Struct("<I")
 _JSON_LIMIT = 64 << 20
@@ -71,21 +71,26 @@ def _narrowed(array: NDArray[np.float32], wire: str) -> tuple[NDArray[Any], floa
     fp16 has few exponents: a mean gradient would vanish, a sum overflow. So its numbers are moved to the upper end of
     them, exactly, whatever their size.
     """
-    numbers, scale = torch.from_numpy(np.array(array) if not array.flags.writeable else array), 1.0
+    numbers, scale = array.reshape(-1), 1.0
     if wire == "fp16" and array.size:
-        largest = float(numbers.abs().max())
+        largest = max(float(numbers.max()), -float(numbers.min()))
         if 0 < largest < math.inf:
             # A power of two changes no digit of a number. Between 2^-100 and 2^100, so that it is an ordinary float32:
-            # the tensor is multiplied and divided in that type.
+            # the array is multiplied and divided in that type.
             scale = 2.0 ** max(min(math.floor(math.log2(_LARGEST_FP16 / largest)), 100), -100)
-            numbers = numbers * scale
-    return numbers.to(_HALVES[wire]).view(torch.int16).numpy(), scale
+            numbers = numbers * np.float32(scale)
+    halves = np.empty(numbers.shape, np.uint16)
+    _native.narrow(numbers, halves, wire=wire)
+    return halves, scale
 
 
 def _widened(body: memoryview, wire: str, shape: list[int], scale: float) -> NDArray[np.float32]:
-    halves = torch.from_numpy(np.frombuffer(body, np.int16).copy()).view(_HALVES[wire])
-    numbers = halves.to(torch.float32)
-    return np.asarray((numbers if scale == 1.0 else numbers / scale).numpy()).reshape(shape)
+    halves = np.frombuffer(body, np.uint16)
+    numbers = np.empty(halves.shape, np.float32)
+    _native.widen(halves, numbers, wire=wire)
+    if scale != 1.0:
+        numbers /= np.float32(scale)
+    return numbers.reshape(shape)
 
 
 def unpack(message: Any, kind: type[T]) -> tuple[T, Arrays]:

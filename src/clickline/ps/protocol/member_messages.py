@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from clickline.data.leasing.file_layout import FileLayout
 from clickline.ps.protocol.refusals import Refusal
 
 JsonObject = dict[str, Any]
@@ -75,14 +76,22 @@ class NameHolder(msgspec.Struct, frozen=True):
     """Seconds of silence after which the name is given to another."""
 
 
+class NodeFiles(msgspec.Struct, frozen=True):
+    """Files that a node has for itself, and where each can be cut."""
+
+    train: list[FileLayout]
+    valid: list[FileLayout] = []
+    test: list[FileLayout] = []
+
+
 class JoinReply(MemberReply):
-    """The terms on which a process takes part. Refusals: name_held, not_ready, run_over."""
+    """The terms on which a process takes part. Refusals: name_held, not_ready, model_wanted, run_over."""
 
     incarnation: int = 0
     """Counts the processes that have had this name in the run."""
     generation: int = 0
     schema: JsonObject = {}
-    """The meaning of rows, as data/schema.py writes it."""
+    """The meaning of rows, as data/schema.py writes it; also with model_wanted."""
     checkpoint: str | None = None
     """Servers: the checkpoint to load."""
     warm: str | None = None
@@ -119,6 +128,10 @@ class JoinRequest(MemberRequest):
     """Identifies the machine and its boot; pids are compared on one machine only."""
     born: int = 0
     """When the process started, in the kernel's ticks: tells it from a later one of the same pid."""
+    node: int = 0
+    """The node that the process runs on, as its launcher numbers them."""
+    files: NodeFiles | None = None
+    """Trainers, if nodes have data of their own: the files of this one."""
     incarnation: int = 0
     """0 for a process that joins for the first time."""
     again: bool = False

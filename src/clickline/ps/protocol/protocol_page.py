@@ -16,7 +16,14 @@ from types import ModuleType
 
 import msgspec
 
-from clickline.ps.protocol import file_messages, member_messages, pserver_messages, refusals, work_messages
+from clickline.ps.protocol import (
+    file_messages,
+    member_messages,
+    model_messages,
+    pserver_messages,
+    refusals,
+    work_messages,
+)
 from clickline.ps.protocol.refusals import ErrorCode
 
 Message = type[msgspec.Struct]
@@ -58,6 +65,7 @@ def page() -> str:
             _COORDINATOR,
             *_common(member_messages.MemberRequest, member_messages.MemberReply, member_messages),
             *_operations(member_messages.REQUESTS, member_messages),
+            *_operations(model_messages.REQUESTS, model_messages),
             *_operations(work_messages.REQUESTS, work_messages),
             *_operations(file_messages.TO_COORDINATOR, file_messages),
             _PSERVER,
@@ -112,6 +120,7 @@ def _objects() -> Iterator[str]:
         member_messages.ServerList,
         member_messages.ServerLocation,
         member_messages.RunDirectory,
+        member_messages.NodeFiles,
         member_messages.NameHolder,
         work_messages.WorkItem,
         work_messages.Round,

@@ -21,6 +21,8 @@ class ErrorCode(StrEnum):
     """The name belongs to a process that may be alive; the one that joins waits, or gives up."""
     NOT_READY = "not_ready"
     """Something must happen first, named by the message; ask again."""
+    MODEL_WANTED = "model_wanted"
+    """Trainers: describe the model, which the coordinator does not know yet, and join again."""
     RUN_OVER = "run_over"
     """The run is ending, for the reason in the message."""
     NOT_A_MEMBER = "not_a_member"

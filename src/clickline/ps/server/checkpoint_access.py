@@ -22,12 +22,12 @@ from clickline.errors import CheckpointError
 from clickline.files.leftovers import scratch_directory
 from clickline.ps.protocol.file_messages import CHUNK_BYTES
 from clickline.ps.protocol.member_messages import RunDirectory
-from clickline.ps.received_file import ReceivedFile, read_chunk
 from clickline.ps.staging import part_directory
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_digests import FileDigest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
 from clickline.train.checkpoints.checkpoint_manifest import MANIFEST_LIMIT
+from clickline.train.checkpoints.received_file import ReceivedFile, read_chunk
 from clickline.train.run_files.run_lock import nonce_in
 
 FetchChunk = Callable[[str, str, int], NDArray[Any]]

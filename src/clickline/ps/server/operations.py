@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from clickline.errors import CheckpointError
 from clickline.ps.protocol import file_messages
@@ -48,17 +47,16 @@ def dense(server: ParameterServer, request: messages.DenseRequest, arrays: Array
     """Learn from a gradient, or move by a difference, or neither; answer with values if they are wanted."""
     block = server.loaded_block
     with block.lock:
-        # Copies: the arrays are read-only views into the message, and the block keeps its gradient after this request.
         if "gradient" in arrays:
-            block.learn(torch.from_numpy(arrays["gradient"].copy()))
+            block.learn(arrays["gradient"])
         if "difference" in arrays:
-            block.add(torch.from_numpy(arrays["difference"].copy()))
+            block.add(arrays["difference"])
         if request.lease:
             # The dense part of a batch comes after its rows, so the batch has arrived completely.
             done = server.leases.done
             done[request.lease] = max(request.done, done.get(request.lease, 0))
         wanted = {"values": block.values, "average": block.average}.get(request.want)
-        values = {} if wanted is None else {"values": wanted.numpy().copy()}
+        values = {} if wanted is None else {"values": wanted.copy()}
     # An average is asked for to evaluate: figures are those of what is kept, not of what 16 bits leave of it.
     wire = request.wire if request.want == "values" else "fp32"
     return pack(messages.DenseReply(steps=block.steps), values, wire=wire, halved=("values",))
@@ -85,7 +83,7 @@ def _values_after(server: ParameterServer, request: messages.SyncRequest, *, app
         return pack(messages.SyncReply(refusal=Refusal(ErrorCode.GENERATION_OVER, text)))
     block = server.loaded_block
     with block.lock:
-        values = block.values.numpy().copy()
+        values = block.values.copy()
     return pack(messages.SyncReply(step=request.step), {"values": values}, wire=request.wire, halved=("values",))
 
 
@@ -145,7 +143,7 @@ def save(server: ParameterServer, request: messages.SaveRequest, arrays: Arrays)
     try:
         files = checkpoint_files.write_tables(own, server.tables, part=server.part, parts=server.parts)
         with block.lock:
-            tensors = {name: tensor.numpy().copy() for name, tensor in block.tensors().items()}
+            dense = {name: array.copy() for name, array in block.arrays().items()}
         sequences = server.wire.sequences()
     except CheckpointError as error:
         return pack(messages.SaveReply(refusal=_checkpoint_failed(server, error)))
@@ -154,7 +152,7 @@ def save(server: ParameterServer, request: messages.SaveRequest, arrays: Arrays)
     if not directory:
         checkpoints.part_written(files)
     reply = messages.SaveReply(files=files, directory=directory, steps=block.steps, sequences=sequences)
-    return pack(reply, tensors)
+    return pack(reply, dense)
 
 
 def part(server: ParameterServer, request: file_messages.PartRequest, arrays: Arrays) -> Buffers:

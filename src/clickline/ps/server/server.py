@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import resource
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from clickline import _native
@@ -18,22 +18,26 @@ from clickline.config import Job
 from clickline.data.embeddings import Embedding
 from clickline.data.schema import Schema
 from clickline.errors import PeerError
+from clickline.ps.block_bounds import block_of
+from clickline.ps.initial_model import InitialModel
 from clickline.ps.protocol.member_messages import RunDirectory
 from clickline.ps.protocol.pserver_messages import StatsReply
 from clickline.ps.server.checkpoint_access import CheckpointAccess
+from clickline.ps.server.dense_block import DenseBlock
 from clickline.ps.server.dense_vectors import vectors
 from clickline.ps.server.operation_dispatch import OperationDispatcher
 from clickline.ps.server.sync_rounds import SyncRounds
 from clickline.train.checkpoints import checkpoint_files
-from clickline.train.flat_parameters import DenseBlock, Flat, block_of
-from clickline.train.model_factory import build
+from clickline.train.frozen.frozen_names import frozen_numbers
 from clickline.train.sparse_tables import build_tables, owned_buckets, settings_of
 
 log = logging.getLogger("clickline.pserver")
+_MODEL_PAUSE = 0.05
+"""Seconds between two questions what the model is; the coordinator holds them back itself while it does not know."""
 
 
-class _NewerLoadWanted(Exception):
-    """Raised inside a load when a newer generation is to be loaded instead."""
+class _LoadGivenUp(Exception):
+    """Raised inside a load when a newer generation is to be loaded instead, or the server stops."""
 
 
 class ParameterServer:
@@ -57,6 +61,9 @@ class ParameterServer:
         self.start: str | None = None
         """The checkpoint whose weights the run began with, where it is on this host."""
         self.stopped = threading.Event()
+        self.fetch_model: Callable[[], InitialModel | None] = lambda: None
+        """The model from the coordinator; None as long as no trainer has described it."""
+        self._model: InitialModel | None = None
         self._schema: Schema | None = None
         self._schema_known = threading.Event()
         self._ready = threading.Event()
@@ -70,7 +77,7 @@ class ParameterServer:
         )
 
     def set_up(self, schema: Schema, *, incarnation: int = 0, replaced: Sequence[int] = ()) -> None:
-        """Take the schema, without which the model cannot be built, and the clients that were replaced."""
+        """Take the schema, without which there are no tables, and the clients that were replaced."""
         self._schema, self.incarnation = schema, incarnation
         self.fence(replaced)
         self._schema_known.set()
@@ -89,8 +96,8 @@ class ParameterServer:
     ) -> bool:
         """Begin with a checkpoint, or else with the weights of another one, or with those that follow from the seed.
 
-        One load at a time, and no two copies of the tables at once. False: a newer generation is to be loaded, so
-        this one was given up.
+        One load at a time, and no two copies of the tables at once. False: it was given up, since a newer generation
+        is to be loaded or the server stops.
         """
         # Noted before the lock is taken: a load that is under way looks at it between two tables, and gives up.
         self._wanted = max(self._wanted, generation)
@@ -107,8 +114,9 @@ class ParameterServer:
                     warm=self._local(warm, directory, generation=generation),
                 )
                 self._check_wanted(generation)
-            except _NewerLoadWanted:
-                log.info("generation %d is not loaded: generation %d is wanted by now", generation, self._wanted)
+            except _LoadGivenUp:
+                why = "the server stops" if self.stopped.is_set() else f"generation {self._wanted} is wanted by now"
+                log.info("generation %d is not loaded: %s", generation, why)
                 return False
             self._ready.set()
             self.wire.open()
@@ -122,15 +130,18 @@ class ParameterServer:
 
     def _check_wanted(self, generation: int) -> None:
         if generation < self._wanted:
-            raise _NewerLoadWanted
+            raise _LoadGivenUp
 
     def _load(self, checkpoint: str | None, *, generation: int, warm: str | None) -> None:
-        schema = self._known_schema()
-        model = build(self.job, schema)
-        flat = Flat(model)
-        first, last = block_of(len(flat.values), part=self.part, parts=self.parts)
-        job = self.job
-        block = DenseBlock(flat.values[first:last], optimizer=job.train.optimizer, keep=job.train.average)
+        schema, model, job = self._known_schema(), self._known_model(generation), self.job
+        first, last = block_of(len(model.values), part=self.part, parts=self.parts)
+        frozen = frozen_numbers(model.shapes, job.train.frozen)
+        block = DenseBlock(
+            model.values[first:last],
+            optimizer=job.train.optimizer,
+            keep=job.train.average,
+            frozen=None if frozen is None else frozen[first:last],
+        )
         self.tables = {}
         tables = build_tables(embeddings=model.embeddings, tables=job.tables, slots=schema.slots, seed=job.seed)
         # The wire gets the new tables while they are empty: it lets go of those before them, whose memory is needed.
@@ -145,10 +156,10 @@ class ParameterServer:
             checkpoint_files.load_tables(
                 saved, tables, buckets=buckets, before_each=lambda: self._check_wanted(generation)
             )
-            tensors, steps = vectors(checkpoint_files.dense_tensors(saved), flat, step=saved.step)
+            arrays, steps = vectors(checkpoint_files.dense_arrays(saved), model, step=saved.step)
             if checkpoint is None:
-                tensors = {name: tensors[name] for name in ("value", "average")}
-            block.restore({name: t[first:last] if t.dim() else t for name, t in tensors.items()}, steps=steps)
+                arrays = {name: arrays[name] for name in ("value", "average")}
+            block.restore({name: a[first:last] if a.ndim else a for name, a in arrays.items()}, steps=steps)
             # Sequence numbers tell pushes that are in the checkpoint from those that are not. A server that was not
             # restarted has seen later ones than the checkpoint has.
             if checkpoint is not None and self.rounds is None:
@@ -170,6 +181,22 @@ class ParameterServer:
         if self._schema is None:
             raise PeerError(f"{self.name} was told to load before it had the schema")
         return self._schema
+
+    def _known_model(self, generation: int) -> InitialModel:
+        # No limit: the trainer that describes it may still be starting; the coordinator says if that takes too long.
+        while self._model is None:
+            self._check_wanted(generation)
+            if self.stopped.is_set():
+                raise _LoadGivenUp
+            self._model = self.fetch_model()
+            if self._model is None:
+                self.stopped.wait(_MODEL_PAUSE)
+        return self._model
+
+    @property
+    def loaded(self) -> bool:
+        """Whether this server holds its part of the model, and so answers trainers."""
+        return self._ready.is_set()
 
     def await_loaded(self) -> None:
         """Return once a model is loaded; raise PeerError if the server is closed first."""

@@ -11,14 +11,13 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from clickline import _native
 from clickline.ps.protocol.framing import Arrays
 from clickline.ps.protocol.pserver_messages import SyncRequest
+from clickline.ps.server.dense_block import DenseBlock
 from clickline.ps.sync_share import COLUMNS
-from clickline.train.flat_parameters import DenseBlock
-from clickline.train.sparse import Gradient, merged
+from clickline.train.row_gradients import Gradient, merged
 
 
 class SyncRounds:
@@ -103,4 +102,4 @@ class SyncRounds:
         for request, arrays in shares:
             gradient += arrays["dense"] * np.float32(request.weight / total)
         with self._block.lock:
-            self._block.learn(torch.from_numpy(gradient))
+            self._block.learn(gradient)

@@ -13,10 +13,11 @@ from clickline import _native
 from clickline.config import Job
 from clickline.data.batch import Batch
 from clickline.data.schema import Schema
-from clickline.train.flat_parameters import Flat, block_of
-from clickline.train.forward import logits_of
+from clickline.models.base import Model
+from clickline.ps.block_bounds import block_of
+from clickline.ps.trainer.flat_parameters import Flat
+from clickline.train.forward import logits_of, means_of
 from clickline.train.learner import Learned, check_finite, loss_of
-from clickline.train.model_factory import build
 from clickline.train.sparse import Pulled, RowReader, SparseSide
 
 Floats = NDArray[np.float32]
@@ -47,9 +48,11 @@ class RemoteTable:
 class ModelReplica:
     """Model, flat parameters, and the sparse side over the given tables."""
 
-    def __init__(self, *, job: Job, schema: Schema, tables: Mapping[str, RowReader], threads: int) -> None:
-        self.job, self.schema = job, schema
-        self.model = build(job, schema)
+    def __init__(
+        self, *, job: Job, schema: Schema, model: Model, tables: Mapping[str, RowReader], threads: int
+    ) -> None:
+        self.job, self.schema, self.model = job, schema, model
+        self.means = means_of(schema)
         self.flat = Flat(self.model)
         self.sparse = SparseSide(
             embeddings=self.model.embeddings, schema=schema, job=job, threads=threads, elsewhere=tables
@@ -62,8 +65,8 @@ class ModelReplica:
         """Forward and backward; gradients are left in `flat.gradient` and in the pulled tensors."""
         self.model.train()
         self.flat.gradient.zero_()
-        logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
-        loss = loss_of(logits, batch, model=self.model, labels=self.schema.labels)
+        logits = logits_of(self.model, self.sparse.inputs(batch, pulled), means=self.means)
+        loss = loss_of(logits, batch, model=self.model, schema=self.schema)
         loss.backward()  # type: ignore[no-untyped-call]
         clip = self.job.train.optimizer.clip
         if clip > 0:
@@ -73,11 +76,11 @@ class ModelReplica:
         return learned
 
     def predict(self, batch: Batch) -> Floats:
-        """Logits [rows, labels] with the parameters as they are; unknown keys count as zeros."""
+        """Logits or values [rows, labels] with the parameters as they are; unknown keys count as zeros."""
         self.model.eval()
         with torch.inference_mode():
             pulled = self.sparse.pull(self.sparse.plan(batch), rows=len(batch), training=False)
-            logits = logits_of(self.model, self.sparse.inputs(batch, pulled))
+            logits = logits_of(self.model, self.sparse.inputs(batch, pulled), means=self.means)
         return np.asarray(logits.reshape(len(batch), -1).numpy())
 
     def slices(self, vector: torch.Tensor, servers: int) -> list[Floats]:

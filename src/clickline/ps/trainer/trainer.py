@@ -17,6 +17,7 @@ from clickline.config import Job
 from clickline.data.leasing.pieces import piece_batches
 from clickline.data.schema import Schema
 from clickline.errors import ClicklineError, PeerError
+from clickline.models.base import Model
 from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
 from clickline.ps.protocol import work_messages
 from clickline.ps.protocol.member_messages import Figures
@@ -25,9 +26,11 @@ from clickline.ps.protocol.work_messages import Action, WorkItem
 from clickline.ps.trainer.batch_reports import BatchReports
 from clickline.ps.trainer.evaluated_piece import predict_piece
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
+from clickline.ps.trainer.node_data import NodeData
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.strategy_table import STRATEGIES
 from clickline.ps.trainer.strategies.trainer_strategy import GenerationOverError
+from clickline.train.monitoring.loop_liveness import LoopLiveness
 
 log = logging.getLogger("clickline.trainer")
 _PATIENCE = 2.0
@@ -42,19 +45,22 @@ class Trainer:
         *,
         job: Job,
         schema: Schema,
+        model: Model,
         coordinator: CoordinatorClient,
         pservers: list[str],
         token: bytes,
         threads: int,
+        data: NodeData,
+        loop: LoopLiveness,
     ) -> None:
         torch.set_num_threads(threads)
-        self.job, self.schema, self.coordinator = job, schema, coordinator
+        self.job, self.schema, self.coordinator, self._data, self._loop = job, schema, coordinator, data, loop
         self.pservers = PserverClient(
             job=job, addresses=pservers, token=token, name=coordinator.name, client=coordinator.client
         )
         # The replica keeps a reference to `tables`, which is filled below: their names come from its model.
         tables: dict[str, RemoteTable] = {}
-        self.replica = ModelReplica(job=job, schema=schema, tables=tables, threads=threads)
+        self.replica = ModelReplica(job=job, schema=schema, model=model, tables=tables, threads=threads)
         for number, name in enumerate(self.replica.model.tables):
             tables[name] = RemoteTable(self.pservers.pulling, number, wire=job.cluster.wire)
         self.strategy = STRATEGIES[job.resolved_strategy](
@@ -77,6 +83,7 @@ class Trainer:
     def run(self) -> None:
         """Work until the coordinator says that the run is over."""
         while True:
+            self._loop.turned()
             if self.coordinator.failure is not None:
                 raise self.coordinator.failure
             request = work_messages.NextRequest(
@@ -101,7 +108,7 @@ class Trainer:
             elif reply.do == Action.TRAIN:
                 self._train(reply.work)
             else:
-                self._evaluate(reply.work, self.job.data.valid if reply.do == Action.VALIDATE else self.job.data.test)
+                self._evaluate(reply.work, self._data.valid if reply.do == Action.VALIDATE else self._data.test)
 
     def stats(self) -> Figures:
         """Figures for the coordinator and for metrics."""
@@ -137,7 +144,7 @@ class Trainer:
             self.job.data,
             self.schema,
             work.piece,
-            paths=self.job.data.train,
+            paths=self._data.train,
             epoch=work.epoch,
             seed=self.job.seed,
             batch_size=self.job.train.batch_size,
@@ -147,6 +154,7 @@ class Trainer:
         steps = self.strategy.steps(batches, lease=lease)
         try:
             for batch, rows, learned in steps:
+                self._loop.turned()
                 self._reports.add(batch, learned, step=self.strategy.step - 1)
                 if self._report_due():
                     self._report()
@@ -207,6 +215,7 @@ class Trainer:
         )
         while True:
             reply = self.coordinator.ask(request, work_messages.PausedReply, self.replica.buffers, patience=_PATIENCE)
+            self._loop.turned()
             if reply.generation != generation or reply.abandon:
                 return False
             if not reply.wait:
@@ -215,6 +224,7 @@ class Trainer:
     def _wait_for_generation(self, old: int) -> None:
         coordinator = self.coordinator
         while coordinator.announced.generation == old and not coordinator.stopping and not coordinator.failure:
+            self._loop.turned()
             time.sleep(0.02)
 
     def _leave_round(self, drained: work_messages.Round) -> None:

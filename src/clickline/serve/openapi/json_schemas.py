@@ -86,6 +86,7 @@ SCHEMAS: Json = {
             "version": {**INTEGER, "description": "The version that made all of them."},
             "model": TEXT,
             "variant": {**TEXT, "description": "Tag of the variant, where traffic is split."},
+            "output": {**TEXT, "description": "What predictions are, if not probabilities: value."},
             "missing": {**INTEGER, "minimum": 0, "description": "Values that were left out and filled in."},
         },
         required=["predictions", "version", "model"],

@@ -58,7 +58,12 @@ class BatchComputation:
         for request in group:
             last = first + len(request)
             result = PredictionResult(
-                probability[first:last], version.version, request.served.name, request.series.variant, version.labels
+                probability[first:last],
+                version.version,
+                request.served.name,
+                request.series.variant,
+                version.labels,
+                version.output,
             )
             # In the cache of the version that computed it, which need not be the one that was chosen.
             if request.cache_key is not None and version.requests is not None:

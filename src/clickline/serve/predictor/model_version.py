@@ -33,8 +33,6 @@ from clickline.versions.network import OUTPUT, Network
 from clickline.versions.store import Store
 from clickline.versions.version_cache import VersionCache
 
-TOLERANCE = 1e-5
-"""How far predictions from rows of 32 bits may be from the trainer's."""
 _WARM = (1, 16)
 """Sizes that a network is run with before it serves, besides the sample's own."""
 _log = logging.getLogger(__name__)
@@ -108,7 +106,7 @@ class ModelVersion:
         self.digest = digest
         """SHA-256 of the manifest: the same number with another digest is another version."""
         self.schema = chain.schema
-        self.labels = self.schema.labels
+        self.labels, self.output = self.schema.labels, self.schema.output
         self.reader = FeatureReader(self.schema, unread=self.manifest.unread)
         self.created = self.manifest.created
         self.watermark = self.manifest.watermark
@@ -191,7 +189,7 @@ class ModelVersion:
         worst = float(difference.max()) if np.isfinite(difference).all() else float("inf")
         # Rows of fewer bits differ by what the publisher has measured and accepted, and no more.
         published = self.manifest.parity.get("max_difference", 0.0)
-        allowed = TOLERANCE
+        allowed = sample.tolerance
         if self.manifest.dtype != "fp32" and isinstance(published, int | float):
             allowed += float(published)
         if not worst <= allowed:  # so that a NaN in the manifest allows nothing

@@ -160,7 +160,9 @@ class Predictor:
         if hit is None:
             return None
         version = chosen.model_version
-        result = PredictionResult(hit.probability, version.version, chosen.model, chosen.tag, version.labels)
+        result = PredictionResult(
+            hit.probability, version.version, chosen.model, chosen.tag, version.labels, version.output
+        )
         return result, hit.missing
 
     def ask(

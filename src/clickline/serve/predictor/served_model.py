@@ -161,7 +161,7 @@ class ServedModel:
         }
 
     def _follow(self) -> None:
-        if self.current is None:
+        if self.current is None and not self._stop.is_set():  # one that was closed before it was started stays so
             self.refresh()
         while not self._stop.wait(self._interval):
             self.refresh()

@@ -14,7 +14,7 @@ from clickline.net.predictor_documents import ModelMetadata
 from clickline.net.protos import open_inference_pb2 as messages
 from clickline.net.request_errors import refuse
 from clickline.serve.prediction import PredictionResult, Tensor
-from clickline.serve.protocols.open_inference import OUTPUT
+from clickline.serve.protocols.open_inference import OUTPUT, OUTPUTS
 
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"),
@@ -38,7 +38,7 @@ _SENT_AS = {"<i1": "<i4", "<i2": "<i4", "<u1": "<u4", "<u2": "<u4"}
 
 def tensors_of(request: Any) -> list[Tensor]:
     """The inputs of a ModelInferRequest."""
-    if others := [output.name for output in request.outputs if output.name != OUTPUT]:
+    if others := [output.name for output in request.outputs if output.name not in OUTPUTS]:
         raise refuse("malformed", f"the only output is {OUTPUT!r}, but the request asks for {others[0]!r}")
     inputs, raw = request.inputs, request.raw_input_contents
     if raw and len(raw) != len(inputs):
@@ -84,7 +84,8 @@ def response_of(result: PredictionResult, request: Any) -> Any:
     response.parameters["version"].int64_param = result.version
     if result.tag:
         response.parameters["tag"].string_param = result.tag
-    output = response.outputs.add(name=OUTPUT, datatype="FP32", shape=probability.shape)
+    name = request.outputs[0].name if request.outputs else result.output
+    output = response.outputs.add(name=name, datatype="FP32", shape=probability.shape)
     if request.raw_input_contents:
         response.raw_output_contents.append(probability.tobytes())
     else:

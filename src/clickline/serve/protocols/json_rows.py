@@ -50,10 +50,15 @@ def sticky_key(body: bytes) -> str | None:
 
 
 def encode(result: PredictionResult, *, missing: int = 0) -> bytes:
-    """One probability for each instance; one for each label, by its name, where the model has several."""
+    """One prediction for each instance; one for each label, by its name, where the model has several.
+
+    `output` says what they are where they are no probabilities.
+    """
     body: dict[str, object] = {"predictions": _predictions(result), "version": result.version, "model": result.model}
     if result.tag:
         body["variant"] = result.tag
+    if result.output != "probability":
+        body["output"] = result.output
     body["missing"] = missing
     return msgspec.json.encode(body)
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from clickline.data.schema import Schema
 
 OUTPUT = "probability"
+OUTPUTS = (OUTPUT, "value")
+"""Names that a prediction may be asked for by: its own, which is the second where labels are numbers, or the other."""
 _BINARY = b"application/octet-stream"
 _HEADER_LENGTH = b"Inference-Header-Content-Length"
 _LONGEST_LENGTH = 12
@@ -123,7 +125,8 @@ def decode(body: bytes, header_length: int | None) -> InferRequest:
 
 def encode(result: PredictionResult, request: InferRequest) -> tuple[bytes, int | None]:
     """The body of an answer, and the length of its JSON if binary data follow."""
-    output: dict[str, object] = {"name": OUTPUT, "datatype": "FP32", "shape": result.probability.shape}
+    name = request.outputs[0].name if request.outputs else result.output
+    output: dict[str, object] = {"name": name, "datatype": "FP32", "shape": result.probability.shape}
     raw = b""
     if request.binary_output:
         raw = np.ascontiguousarray(result.probability, "<f4").tobytes()
@@ -152,7 +155,7 @@ def model_metadata(model_version: _HasSchema, name: str, versions: Iterable[int]
         "versions": [str(version) for version in versions],
         "platform": "clickline_onnx",
         "inputs": _inputs(schema),
-        "outputs": [{"name": OUTPUT, "datatype": "FP32", "shape": [-1, len(schema.labels)]}],
+        "outputs": [{"name": schema.output, "datatype": "FP32", "shape": [-1, len(schema.labels)]}],
     }
 
 
@@ -171,7 +174,7 @@ def _inputs(schema: Schema) -> list[TensorMetadata]:
 
 def _requested_outputs(given: bytes | None) -> list[RequestedOutput]:
     requested = _decoded(_outputs, given, "outputs", [])
-    if len(requested) > 1 or any(output.name != OUTPUT for output in requested):
+    if len(requested) > 1 or any(output.name not in OUTPUTS for output in requested):
         names = ", ".join(repr(output.name) for output in requested)
         raise refuse("malformed", f"the only output is {OUTPUT!r}, but the request asks for {names}")
     return requested

@@ -52,7 +52,7 @@ def problem_of(directory: Path, files: Mapping[str, FileDigest]) -> str | None:
     return None
 
 
-def damage(file: Path, *, seen: FileDigest, listed: FileDigest) -> str:
+def damage(file: Path | str, *, seen: FileDigest, listed: FileDigest) -> str:
     """The message about a file that is not what its manifest lists."""
     return (
         f"{file}: damaged: {seen['bytes']} bytes with SHA-256 {seen['sha256'][:12]}…, "

@@ -5,7 +5,7 @@ manifest, and made visible by one rename. So a killed save leaves the one before
 before it is used. docs/reference/checkpoint.md is the specification, checkpoint_directories.py has the renames.
 
 Where several processes hold the tables, each writes its own buckets into the same hidden directory: `begin`, then
-`write_tables` in each, then `finish` in one.
+`write_tables` in each, then `finish` in one. No PyTorch here: dense_tensors.py has dense state as tensors.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
 
 from clickline import _native
 from clickline.errors import CheckpointError
@@ -44,11 +43,11 @@ __all__ = [
     "DENSE",
     "Checkpoint",
     "begin",
-    "dense_tensors",
+    "dense_arrays",
+    "dense_content",
     "find",
     "finish",
     "has_rows_of",
-    "load",
     "load_tables",
     "newest_sound",
     "prune",
@@ -60,6 +59,18 @@ __all__ = [
     "write_tables",
 ]
 DENSE = "dense.safetensors"
+_TYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BOOL": "?",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+}
+"""Types of safetensors, as NumPy calls them."""
 _TABLE = re.compile(r"table-(\w+?)(?:-(\d{4})-of-(\d{4}))?\.rows")
 
 
@@ -71,7 +82,7 @@ def write(
     directory: Path,
     *,
     facts: Mapping[str, Any],
-    tensors: dict[str, torch.Tensor],
+    dense: bytes,
     tables: dict[str, _native.Table],
     check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
@@ -79,7 +90,7 @@ def write(
     staging = begin(directory, step=facts["step"])
     try:
         files = write_tables(staging, tables)
-        return finish(staging, facts=facts, tensors=tensors, tables=files, check=check)
+        return finish(staging, facts=facts, dense=dense, tables=files, check=check)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
@@ -117,13 +128,16 @@ def finish(
     staging: Path,
     *,
     facts: Mapping[str, Any],
-    tensors: dict[str, torch.Tensor],
+    dense: bytes,
     tables: Mapping[str, FileDigest],
     check: Callable[[], None] = lambda: None,
 ) -> Checkpoint:
-    """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned."""
+    """Add dense state and the manifest, and make the checkpoint visible. `tables` is what `write_tables` returned.
+
+    `dense` is the content of a safetensors file.
+    """
     try:
-        write_synced(staging / DENSE, save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        write_synced(staging / DENSE, dense)
         reach("checkpoint.dense-written")
         content = {"format": FORMAT, **facts, "files": {**tables, DENSE: digest_of(staging / DENSE)}}
         manifest = cast(CheckpointManifest, {**content, DIGEST_OF_MANIFEST: digest_of_manifest(content)})
@@ -173,15 +187,6 @@ def _advice(damaged: Checkpoint) -> str:
     if sound is None:
         return "there is no sound checkpoint before it in its run: --fresh starts over"
     return f"{sound.path} is sound: `clickline train JOB --resume-from {sound.path}` resumes from it"
-
-
-def load(checkpoint: Checkpoint, *, tables: dict[str, _native.Table]) -> dict[str, torch.Tensor]:
-    """Verify, load the tables, and return the dense tensors."""
-    # All files are verified before the first row is loaded, so that damage leaves the tables as they were.
-    verify(checkpoint)
-    tensors = dense_tensors(checkpoint)
-    load_tables(checkpoint, tables)
-    return tensors
 
 
 def load_tables(
@@ -237,8 +242,21 @@ def has_rows_of(file: str, buckets: tuple[int, int]) -> bool:
     return first < buckets[1] and buckets[0] < behind
 
 
-def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The dense part alone, compared with its digest."""
+def dense_arrays(checkpoint: Checkpoint) -> dict[str, NDArray[Any]]:
+    """The dense part as arrays, without what NumPy has no type for, such as a buffer of a model's own in bfloat16."""
+    try:
+        entries = deserialize(dense_content(checkpoint))  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise CheckpointError(f"{checkpoint.path / DENSE}: {error}") from error
+    return {
+        name: np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in entries
+        if entry["dtype"] in _TYPES
+    }
+
+
+def dense_content(checkpoint: Checkpoint) -> bytes:
+    """The file of the dense part, compared with its digest."""
     file, listed = checkpoint.path / DENSE, checkpoint.manifest["files"].get(DENSE)
     try:
         size = file.stat().st_size
@@ -248,8 +266,8 @@ def dense_tensors(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
         seen: FileDigest = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
         if seen != listed:
             raise CheckpointError(damage(file, seen=seen, listed=listed or {"bytes": 0, "sha256": "none"}))
-        return load_tensors(content)
-    except (OSError, SafetensorError) as error:
+        return content
+    except OSError as error:
         raise CheckpointError(f"{file}: {error}") from error
 
 

@@ -8,7 +8,8 @@ import torch
 from clickline import _native
 from clickline.data.schema import Schema
 from clickline.errors import CheckpointError
-from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors, load
+from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import dense_tensors, load
 from clickline.train.learner import Learner
 from clickline.train.run_files.run_directory import job_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from clickline.errors import CheckpointError
 from clickline.train.checkpoints.checkpoint_digests import DIGEST_OF_MANIFEST, FileDigest, digest_of_manifest
@@ -53,10 +53,15 @@ class Checkpoint:
     @property
     def epoch(self) -> int:
         """The epoch in which, or at whose end, it was written, counted from 1."""
+        return int(self.manifest["standing"]["epoch"]) + (not self.ends_epoch)
+
+    @property
+    def ends_epoch(self) -> bool:
+        """Whether it was written at the end of an epoch, not within one."""
         # Within an epoch one of the three is set: by one process, by the coordinator of servers, or by ranks.
         standing = self.manifest["standing"]
         parts = (standing.get("position"), standing.get("book"), self.manifest.get("progress"))
-        return int(standing["epoch"]) + any(part is not None for part in parts)
+        return all(part is None for part in parts)
 
 
 def find(directory: Path) -> list[Checkpoint]:
@@ -73,13 +78,22 @@ def read(path: Path) -> Checkpoint:
     try:
         if manifest_path.stat().st_size > MANIFEST_LIMIT:
             raise CheckpointError(f"{manifest_path}: larger than {MANIFEST_LIMIT} bytes; not a manifest")
-        manifest = json.loads(manifest_path.read_bytes())
+        content = manifest_path.read_bytes()
     except FileNotFoundError:
         raise CheckpointError(
             f"{path}: no checkpoint here (no {MANIFEST}); expected a directory such as "
             "runs/NAME/checkpoints/step-0000000100"
         ) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{manifest_path}: unreadable: {error}") from error
+    return Checkpoint(path, parse_manifest(content, manifest_path))
+
+
+def parse_manifest(content: bytes, manifest_path: Path | str) -> CheckpointManifest:
+    """The manifest in a file's content, checked; the path is for messages."""
+    try:
+        manifest = json.loads(content)
+    except ValueError as error:
         raise CheckpointError(f"{manifest_path}: unreadable: {error}") from error
     known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
     if not known or not isinstance(manifest.get("files"), dict):
@@ -94,4 +108,4 @@ def read(path: Path) -> Checkpoint:
         raise CheckpointError(
             f"{manifest_path}: damaged: its content has SHA-256 {digest[:12]}…; use another checkpoint"
         )
-    return Checkpoint(path, manifest)
+    return cast(CheckpointManifest, manifest)

@@ -14,13 +14,16 @@ from clickline.errors import CheckpointError
 from clickline.train.checkpoints import checkpoint_directories, checkpoint_files
 
 _CHANGES_NO_RESULT = frozenset(
-    ("name", "output", "threads", "checkpoint", "cluster", "train.epochs", "train.log_every", "train.tensorboard")
+    (
+        *("name", "output", "threads", "checkpoint", "cluster"),
+        *("train.epochs", "train.log_every", "train.log_format", "train.tensorboard"),
+    )
 )
 """Bookkeeping, and how much of the same work is done by whom."""
 _CHANGES_ONLY_WHAT_FOLLOWS = frozenset(
     (
         *("strategy", "metrics", "train.max_steps", "train.early_stopping", "data.valid", "data.test"),
-        *("data.threads", "data.block_bytes", "data.storage", "data.max_bad_rows"),
+        *("data.placement", "data.threads", "data.block_bytes", "data.storage", "data.max_bad_rows"),
     )
 )
 """What may change from a checkpoint on, since the rows and parameters that it holds stay what they are."""
@@ -79,8 +82,19 @@ def refuse_position(checkpoint: checkpoint_files.Checkpoint | None, *, way: str)
 
 
 def _differing(now: Job, then: Mapping[str, Any], *, free: frozenset[str]) -> list[str]:
-    keys = sorted(_differences(now.model_dump(mode="json"), then, ""))
+    keys = sorted(_differences(now.model_dump(mode="json"), _completed(then, Job().model_dump(mode="json")), ""))
     return [key for key in keys if not any(key == each or key.startswith(each + ".") for each in free)]
+
+
+def _completed(then: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with defaults for keys that its release did not have: they stand for what it did."""
+    filled = {key: value for key, value in default.items() if key not in then}
+    inner = {
+        key: _completed(value, default[key])
+        for key, value in then.items()
+        if isinstance(value, Mapping) and isinstance(default.get(key), Mapping)
+    }
+    return {**filled, **then, **inner}
 
 
 def _differences(now: Any, then: Any, path: str) -> Iterator[str]:

@@ -12,15 +12,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from clickline import _native
 from clickline.config import Job
 from clickline.config.tables import Tables
 from clickline.data.embeddings import Embedding
+from clickline.data.input_files import paths_here
 from clickline.data.normalization import fit
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError
+from clickline.errors import CheckpointError, DataError
 from clickline.files.atomic import sync_directory
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
@@ -60,6 +62,13 @@ def given_start(directory: Path, warm_start: Path | None) -> Checkpoint | None:
     return None
 
 
+def kept_start(directory: Path, recorded: str | None) -> str | None:
+    """Where the weights are that a run was given, by its checkpoint; the run may have been moved since."""
+    if recorded is not None and not Path(recorded).is_dir() and (directory / START / MANIFEST).is_file():
+        return str(directory / START)
+    return recorded
+
+
 def describe_start(source: Path | None, given: Checkpoint, tables: Tables) -> str:
     """The line that is shown at the start of such a run."""
     restarting = [name for name in ("embedding", "linear") if getattr(tables, name).restart_epochs]
@@ -74,13 +83,25 @@ def schema_for(job: Job, given: Checkpoint | None) -> Schema:
 
     The given network learned with those: other numbers would mean other inputs to it, and a delta would not fit.
     """
-    schema = Schema.of(job.data, job.features)
+    schema = Schema.of(job.data, job.features, loss=job.train.loss)
     # Statistics are reused for all features or for none: a mixture would be fitted on two different data sets.
     if given is not None and schema.needs_fit:
-        before = {dense.name: dense for dense in Schema.from_dict(given.manifest["schema"]).dense}
+        known = Schema.from_dict(given.manifest["schema"])
+        # The given network adds to the means that it has learned with.
+        if schema.lacks_means and known.labels == schema.labels:
+            schema = replace(schema, label_means=known.label_means)
+        before = {dense.name: dense for dense in known.dense}
         if all(dense.name in before and before[dense.name].normalise == dense.normalise for dense in schema.dense):
             schema = schema.fitted({name: (one.center or 0.0, one.spread or 1.0) for name, one in before.items()})
-    return fit(job.data, schema, job.data.train, rows=job.features.fit_rows)
+    paths = job.data.train
+    if schema.needs_fit and job.data.placement == "node":
+        paths = paths_here(job.data, paths)
+        if not paths:
+            raise DataError(
+                "dense features are normalised by statistics of the coordinator's node, which has no files of "
+                "data.train: give their center and spread in the job, or have trainers and files there"
+            )
+    return fit(job.data, schema, paths, rows=job.features.fit_rows)
 
 
 def restart_rows(

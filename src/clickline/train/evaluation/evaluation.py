@@ -13,6 +13,7 @@ from clickline.data.batch import Batch
 from clickline.data.dataset import Dataset
 from clickline.train.evaluation.metric_set import MetricSet
 from clickline.train.evaluation.metrics import Metrics
+from clickline.train.evaluation.value_metrics import ValueMetrics
 from clickline.train.learner import Learner
 
 EVALUATION_BATCH = 4096
@@ -45,7 +46,7 @@ class Predictions:
 
 def evaluate(
     learner: Learner, dataset: Dataset, *, metrics: MetricSet, progress: Callable[[int], None] | None = None
-) -> dict[str, Metrics]:
+) -> dict[str, Metrics | ValueMetrics]:
     """Figures for each label over all rows of a data set. `progress` is called with the number of rows done."""
     return metrics.measure_all(learner.schema.labels, predict_all(learner, dataset, progress=progress).columns())
 
@@ -61,11 +62,3 @@ def predict_all(learner: Learner, dataset: Dataset, *, progress: Callable[[int],
         if progress is not None:
             progress(rows)
     return predictions
-
-
-def flat(metrics: dict[str, Metrics]) -> dict[str, float]:
-    """Figures of all labels in one mapping: the first label's by plain names, the others' with theirs in front."""
-    out: dict[str, float] = {}
-    for place, (label, figures) in enumerate(metrics.items()):
-        out.update({name if place == 0 else f"{label}.{name}": value for name, value in figures.to_dict().items()})
-    return out

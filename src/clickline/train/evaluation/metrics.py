@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from clickline.config.training import Loss
 from clickline.train.evaluation.calibration import calibration_bins, expected_calibration_error
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
@@ -54,6 +55,11 @@ def sigmoid(logits: Floats) -> NDArray[np.float64]:
     # The exponent is never positive, so exp underflows to 0 at worst and never overflows.
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def predictions_of(logits: Floats, *, loss: Loss) -> NDArray[np.float64]:
+    """What a model predicts, in double precision: the probability of its logits, or its values as they are."""
+    return logits.astype(np.float64) if loss == "squared" else sigmoid(logits)
 
 
 @dataclass(frozen=True)

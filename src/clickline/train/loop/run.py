@@ -18,14 +18,16 @@ from clickline.config import Job
 from clickline.progress import Watcher
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, measured_on
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.warm_start import kept_start
 from clickline.train.evaluation.metric_lines import figures_line
 from clickline.train.interrupts import Interrupts, TrainingInterrupted, finished_within, interruption
 from clickline.train.learner import Learner
 from clickline.train.loop.run_checkpoints import RunCheckpoints
 from clickline.train.loop.single_process import TrainingProcess
 from clickline.train.loop.training_state import RunPosition, TrainingState
-from clickline.train.monitoring.journal import Interval, Journal
+from clickline.train.monitoring.journal import Journal
 from clickline.train.monitoring.member_status import MemberStatus
+from clickline.train.monitoring.metric_interval import Interval
 from clickline.train.monitoring.piece_progress import progress_in
 
 
@@ -56,13 +58,16 @@ class Run:
         """gathering, training or evaluating, for the status."""
         self.progress_at = math.inf
         """When the run last made progress, by the monotonic clock; infinite while it saves, which has no steps."""
+        self.epoch_share: float | None = None
+        """The share of the epoch under way that is done; None if unknown."""
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue at the checkpoint's position, with its weights and state."""
         self.checkpoints.check_resumable(checkpoint)
         tensors = self.checkpoints.load(checkpoint)
         self.learner.restore(tensors, step=checkpoint.step)
-        self.state.position = RunPosition.from_dict(checkpoint.manifest["standing"])
+        position = RunPosition.from_dict(checkpoint.manifest["standing"])
+        self.state.position = replace(position, warm=kept_start(self.directory, position.warm))
         self.state.pieces = progress_in(checkpoint)
         self.state.interval = Interval.restored(tensors)
         self.checkpoints.resumed(checkpoint)

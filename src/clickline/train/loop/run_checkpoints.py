@@ -14,6 +14,7 @@ from clickline.data.schema import Schema
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures, record
 from clickline.train.checkpoints.checkpoint_files import Checkpoint
+from clickline.train.checkpoints.dense_tensors import dense_file, load
 from clickline.train.learner import Learner
 from clickline.train.loop.training_state import TrainingState
 from clickline.train.run_files.run_directory import CHECKPOINTS
@@ -61,11 +62,15 @@ class RunCheckpoints:
 
     def load(self, checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
         """Load the rows of this process into the learner's tables; return the dense tensors."""
-        return checkpoint_files.load(checkpoint, tables=self.learner.sparse.tables)
+        return load(checkpoint, tables=self.learner.sparse.tables)
 
     def read(self, step: int) -> Checkpoint:
         """The checkpoint of a step."""
         return checkpoint_files.read(self.directory / f"step-{step:010d}")
+
+    def start_directory(self, given: str | None) -> str | None:
+        """Where this process finds the weights that the run began with; `given` is what the run's state says."""
+        return given
 
     def record(self, checkpoint: Checkpoint, kind: str, measured: CheckpointFigures) -> None:
         """Keep figures beside a checkpoint that was written before they were measured."""
@@ -103,7 +108,7 @@ class RunCheckpoints:
         checkpoint = checkpoint_files.write(
             self.directory,
             facts=self.manifest(state),
-            tensors={**self.learner.tensors(), **state.interval.tensors()},
+            dense=dense_file({**self.learner.tensors(), **state.interval.tensors()}),
             tables=self.learner.sparse.tables,
             check=self.check,
         )

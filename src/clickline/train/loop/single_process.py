@@ -11,15 +11,15 @@ from typing import Protocol
 from clickline.config import Job
 from clickline.data.dataset import Dataset
 from clickline.data.schema import Schema
-from clickline.train.evaluation.evaluation import EVALUATION_BATCH, evaluate, flat
-from clickline.train.evaluation.metric_set import MetricSet
+from clickline.train.evaluation.evaluation import EVALUATION_BATCH, evaluate
+from clickline.train.evaluation.metric_set import MetricSet, flat
 from clickline.train.interrupts import Interrupts
 from clickline.train.learner import Learner
 from clickline.train.loop.data_pass import AnyPass, DatasetPass, PiecePass
 from clickline.train.loop.piece_share import SingleRank
 from clickline.train.loop.training_state import TrainingState
-from clickline.train.monitoring.journal import Interval
 from clickline.train.monitoring.member_status import MemberStatus, own_process
+from clickline.train.monitoring.metric_interval import Interval
 
 
 class TrainingProcess(Protocol):
@@ -46,7 +46,7 @@ class SingleProcess:
 
     def __init__(self, *, job: Job, schema: Schema, learner: Learner, interrupts: Interrupts) -> None:
         self._job, self._schema, self._learner, self._interrupts = job, schema, learner, interrupts
-        self._metrics = MetricSet.of(job.metrics)
+        self._metrics = MetricSet.of(job.metrics, loss=job.train.loss)
 
     def open_pass(self, state: TrainingState) -> AnyPass:
         if state.pieces is None:

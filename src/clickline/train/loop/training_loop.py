@@ -15,7 +15,8 @@ from clickline.train.learner import Learned
 from clickline.train.loop.data_pass import AnyPass
 from clickline.train.loop.run import Run
 from clickline.train.loop.training_log import TrainingLog
-from clickline.train.monitoring.journal import Interval, Journal
+from clickline.train.monitoring.journal import Journal
+from clickline.train.monitoring.metric_interval import Interval
 
 
 class TrainingLoop:
@@ -48,15 +49,17 @@ class TrainingLoop:
         # A resumed epoch has restarted its rows before its first step; a second restart would undo what it has learned.
         if before.epoch > 0 and not resumed:
             self._restart_rows()
-        self._log.begin_epoch(before.epoch + 1)
+        self._log.begin_epoch(before.epoch + 1, step=self._learner.step)
         self._pass()
         self._run.watcher.end()
         if self._enough:
             return
+        self._log.end_epoch(before.epoch + 1)
         self._evict(end_of_epoch=True)
         # A resumed pass has counted the rest of the epoch only.
         rows = before.epoch_rows if resumed else self._state.position.rows - before.rows
         self._state.end_epoch(rows=rows, validation_due=bool(self._job.data.valid))
+        self._run.epoch_share = self._log.share = 0.0
         self._end_epoch()
 
     def _pass(self) -> None:
@@ -76,6 +79,7 @@ class TrainingLoop:
         run, step = self._run, self._learner.step
         run.progress_at = time.monotonic()
         self._log.show(result, self._state.interval, data)
+        run.epoch_share = self._log.share
         # The line and the eviction come before the save: a run that resumes from this checkpoint begins with the next
         # step and does neither of them for this step.
         if step % self._job.train.log_every == 0:
@@ -125,12 +129,14 @@ class TrainingLoop:
 
     def _restart_rows(self) -> None:
         """Let rows of tables with `restart_epochs` begin anew, from the weights of a warm start if there was one."""
-        sparse = self._learner.sparse
+        sparse, tables = self._learner.sparse, self._job.tables
+        if not (tables.embedding.restart_epochs or tables.linear.restart_epochs):
+            return
         restart_rows(
             sparse.tables,
             embeddings=sparse.embeddings,
-            settings=self._job.tables,
-            start=self._state.position.warm,
+            settings=tables,
+            start=self._run.checkpoints.start_directory(self._state.position.warm),
             buckets=self._run.checkpoints.buckets,
             threads=sparse.threads,
         )

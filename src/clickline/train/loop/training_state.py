@@ -13,7 +13,7 @@ from clickline.config.training import Train
 from clickline.data.position import Position
 from clickline.train.checkpoints.checkpoint_figures import CheckpointFigures
 from clickline.train.early_stopping import better, score
-from clickline.train.monitoring.journal import Interval
+from clickline.train.monitoring.metric_interval import Interval
 from clickline.train.monitoring.piece_progress import PieceProgress
 
 
@@ -44,7 +44,7 @@ class RunPosition:
 
     def validated(self, settings: Train, figures: Mapping[str, float], *, step: int) -> RunPosition:
         """The position after a validation. `stale_epochs` is 0 if it was the best so far."""
-        metric = settings.early_stopping.metric
+        metric = settings.stopping_metric
         best = self.best_score if self.best_metric == metric else None  # scores of two metrics cannot be compared
         if not better(settings, figures, best=best):
             return replace(self, validation_due=False, stale_epochs=self.stale_epochs + 1)

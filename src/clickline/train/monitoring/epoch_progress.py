@@ -1,4 +1,4 @@
-"""How far an epoch is: its share that is done, the time that is left, and the AUC of the last rows."""
+"""How far an epoch is: its share that is done, the time that is left, and the AUC, or RMSE, of the last rows."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clickline.train.evaluation.metrics import auc
+from clickline.config.training import Loss
+from clickline.train.evaluation.interval_figures import recent_figures
 
-_AUC_ROWS = 20_000
-_AUC_EVERY = 1.0
+_RECENT_ROWS = 20_000
+_RECENT_EVERY = 1.0
 
 
 class EpochProgress:
     """Progress of one epoch after the other; `begin` starts the next one."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, loss: Loss = "log") -> None:
         self._clock = clock
+        self._loss: Loss = loss
         self._first: tuple[float, float] | None = None
-        self._auc: float | None = None
-        self._auc_at = -_AUC_EVERY
+        self._recent: dict[str, float] = {}
+        self._recent_at = -_RECENT_EVERY
 
     def begin(self) -> None:
         """An epoch begins, or what is left of it is begun."""
@@ -42,17 +44,18 @@ class EpochProgress:
             return done
         return f"{done}, {duration((now - since) * (1 - share) / (share - before))} left"
 
-    def recent_auc(self, logits: Sequence[NDArray[Any]], labels: Sequence[NDArray[Any]]) -> float | None:
-        """AUC of the last rows of some batches, computed once a second at most, so that it costs nothing."""
+    def recent_figures(self, logits: Sequence[NDArray[Any]], labels: Sequence[NDArray[Any]]) -> dict[str, float]:
+        """AUC, or RMSE, of the last rows of some batches, computed once a second at most, so that it costs nothing."""
         now = self._clock()
-        if now - self._auc_at >= _AUC_EVERY and len(logits):
-            self._auc_at = now
+        if now - self._recent_at >= _RECENT_EVERY and len(logits):
+            self._recent_at = now
             taken = rows = 0
-            while taken < len(logits) and rows < _AUC_ROWS:
+            while taken < len(logits) and rows < _RECENT_ROWS:
                 taken += 1
                 rows += len(logits[-taken])
-            self._auc = auc(np.concatenate(logits[-taken:]), np.concatenate(labels[-taken:]))
-        return self._auc
+            last = np.concatenate(logits[-taken:]), np.concatenate(labels[-taken:])
+            self._recent = recent_figures(*last, loss=self._loss)
+        return self._recent
 
 
 def duration(seconds: float) -> str:

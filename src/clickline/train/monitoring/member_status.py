@@ -48,17 +48,22 @@ class StatusReport(TypedDict):
     why: str | None
     epoch: int
     epochs: int
+    progress: float | None
+    seconds_left: float | None
     step: int
     rows: int
     rows_per_second: float
     loss: float | None
     auc: float | None
+    rmse: float | None
     test: dict[str, float]
     generation: int
     members: list[MemberStatus]
     pieces: None
     repeated_rows: int
     lost_pushes: int
+    nodes: list[object]
+    """Rows by node are a coordinator's: none here."""
     retries: int
     restarts: int
     checkpoint: CheckpointStatus | None

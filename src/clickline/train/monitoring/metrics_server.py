@@ -1,4 +1,4 @@
-"""HTTP server of a training process for monitoring: `/metrics` for Prometheus, `/health`, and `/status` of the run.
+"""HTTP server of a training process: `/metrics` for Prometheus, probes for Kubernetes, `/health` and `/status`.
 
 On a port of its own, at an address that the job or CLICKLINE_METRICS fixes; on the loopback address and any free port
 by default. It answers from threads of its own, and only reads.
@@ -7,27 +7,22 @@ by default. It answers from threads of its own, and only reads.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from clickline.errors import JobError
-from clickline.net.addresses import listen_address
+from clickline.train.monitoring.metrics_place import VARIABLE
 from clickline.train.monitoring.prometheus_metrics import Labelled
 
-if TYPE_CHECKING:
-    from clickline.config import Job
-
-
-VARIABLE = "CLICKLINE_METRICS"
 _SILENCE = 10.0
 """Seconds after which an idle connection is closed."""
 Page = Callable[[str], tuple[int, str, bytes]]
@@ -45,8 +40,14 @@ class MetricsServer:
         families: Callable[[Labelled], Iterator[Metric]],
         complaints: Callable[[], list[str]],
         status: Callable[[], Mapping[str, object]] | None = None,
+        not_live: Callable[[], list[str]] = list,
+        not_ready: Callable[[], list[str]] = list,
     ) -> None:
-        """`complaints` are what is not well; `status` is that of the run, in the process that knows it."""
+        """`complaints` are what is not well; `status` is that of the run, in the process that knows it.
+
+        `not_live` and `not_ready` say why this process should be restarted, and why it does not take part yet or any
+        more: sentences, none if all is well. A process that should be restarted is not ready either.
+        """
         registry = CollectorRegistry()
         registry.register(_Families(labels, families))
         ProcessCollector(registry=registry)
@@ -55,9 +56,12 @@ class MetricsServer:
         pages: dict[str, Page] = {
             "/metrics": lambda accept: _metrics(registry, accept),
             "/health": lambda _: _health(complaints()),
+            "/livez": lambda _: _health(not_live()),
+            "/readyz": lambda _: _health([*not_live(), *not_ready()]),
         }
         if status is not None:
-            pages["/status"] = lambda _: _json(200, status())
+            # msgspec writes null for a loss that is not a number, where json would write what nobody can read.
+            pages["/status"] = lambda _: (200, "application/json", msgspec.json.encode(status()) + b"\n")
         try:
             # The server constructs a handler for each connection itself, so pages are an attribute of its class.
             self._server = _server(host, port, type("Handler", (_Handler,), {"pages": pages}))
@@ -75,36 +79,6 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5.0)
-
-
-def metrics_place(
-    job: Job, *, role: str, rank: int, environ: Mapping[str, str] | None = None
-) -> tuple[str, int] | None:
-    """Where a process of a run answers; None if it does not. Port 0 is any free one.
-
-    From `cluster.metrics_port` on, the process that knows the run comes first (the coordinator, the one process or rank
-    0), then servers and trainers by their ranks.
-    """
-    said = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
-    if said:
-        try:
-            host, port = listen_address(said if ":" in said else f":{said}")
-        except JobError:
-            raise JobError(f"{VARIABLE} is {said!r}, expected HOST:PORT or PORT, such as 127.0.0.1:9100") from None
-        return host or "127.0.0.1", port
-    cluster = job.cluster
-    if not cluster.metrics:
-        return None
-    if not cluster.metrics_port:
-        return cluster.metrics_host, 0
-    # Ports are a function of role and rank: a scraper can be configured before the processes are started.
-    before = {"coordinator": 0, "pserver": 1, "trainer": 1 + cluster.pservers if cluster.pservers else 0}[role]
-    port = cluster.metrics_port + before + rank
-    if port > 65_535:
-        raise JobError(
-            f"cluster.metrics_port is {cluster.metrics_port}: {role}.{rank} would need port {port}; lower it"
-        )
-    return cluster.metrics_host, port
 
 
 def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clickline.data.leasing.lease_state import History, State
+from clickline.data.leasing.lease_state import History, PieceRange, State
+from clickline.errors import CheckpointError
 from clickline.train.checkpoints.checkpoint_manifest import Checkpoint, JsonObject
 
 
@@ -73,7 +74,12 @@ class PieceProgress:
         """A saved lease table with this progress, in which no lease is held. It lacks the rows of finished pieces."""
         history = {piece: History(rows=rows) for piece, rows in self.begun.items()}
         book = State(
-            pieces=self.pieces, attempts=attempts, next_lease=1, static=None, done=set(self.finished), history=history
+            pieces=self.pieces,
+            attempts=attempts,
+            next_lease=1,
+            ranges=[PieceRange(self.pieces)],
+            done=set(self.finished),
+            history=history,
         )
         return book.to_dict()
 
@@ -103,6 +109,11 @@ def progress_in(checkpoint: Checkpoint) -> PieceProgress | None:
     standing = manifest["standing"]
     if standing.get("book") is None:
         return None
+    if standing.get("cut_nodes"):
+        raise CheckpointError(
+            f"{checkpoint.path} stands in the middle of an epoch with data.placement: node, which only parameter "
+            "servers can resume: resume with one of their strategies, or begin from its weights with --warm-start"
+        )
     # Before `cut_bytes` was kept, the job said it.
     piece_bytes = standing.get("cut_bytes")
     if piece_bytes is None:

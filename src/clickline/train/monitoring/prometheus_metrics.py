@@ -6,7 +6,8 @@ given Prometheus' names here. Figures that may go down, as those of a run that g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -88,7 +89,8 @@ def member_metrics(make: Labelled, stats: Mapping[str, Any]) -> Iterator[Metric]
             yield make.gauge(name, text, figures[key])
     if stats.get("tables"):
         yield make.gauges("table_rows", "Rows of a table on this server", label="table", values=stats["tables"])
-    yield _memory(make, stats["memory_mib"])
+    if "memory_mib" in stats:  # not before the process has joined
+        yield _memory(make, stats["memory_mib"])
 
 
 def run_metrics(make: Labelled, status: Mapping[str, Any]) -> Iterator[Metric]:
@@ -109,6 +111,15 @@ def run_metrics(make: Labelled, status: Mapping[str, Any]) -> Iterator[Metric]:
         yield from member_metrics(make, status["members"][0])
     else:
         yield _memory(make, status["members"][0]["memory_mib"])
+
+
+def merged(*groups: Iterable[Metric]) -> Iterator[Metric]:
+    """Metrics of two members in one process: a name may come once only, with the samples of both."""
+    families: dict[str, Metric] = {}
+    for family in chain.from_iterable(groups):
+        if (known := families.setdefault(family.name, family)) is not family:
+            known.samples.extend(family.samples)
+    return iter(families.values())
 
 
 def _memory(make: Labelled, mib: float) -> Metric:

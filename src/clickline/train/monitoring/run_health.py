@@ -33,3 +33,7 @@ def complaints_of(status: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{member['name']} is {member['state']}, silent for {member.get('silent', 0):.0f} s"
     for piece in (status.get("pieces") or {}).get("set_aside", ()):
         yield f"set aside: piece {piece['piece']} of {piece['path']}: {piece['reason']}"
+    for node in status.get("nodes", ()):
+        if node["untrained_pieces"]:
+            rows = "unknown" if node["untrained_rows"] is None else f"{node['untrained_rows']:,}"
+            yield f"not trained: {node['untrained_pieces']} pieces of node {node['node']}, which was gone; rows: {rows}"

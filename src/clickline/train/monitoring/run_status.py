@@ -7,6 +7,7 @@ first file is fetched as it is between two steps. Its form is that of the coordi
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from contextlib import suppress
@@ -16,16 +17,19 @@ from typing import TYPE_CHECKING
 
 from clickline.errors import ReplacedError
 from clickline.files.atomic import replace_json
+from clickline.train.monitoring.final_status import leave_final_status
+from clickline.train.monitoring.loop_liveness import longest_turn, silent_loop
 from clickline.train.monitoring.member_status import CheckpointStatus, StatusReport, own_process
-from clickline.train.monitoring.metrics_server import MetricsServer, metrics_place
-from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
+from clickline.train.monitoring.metrics_place import metrics_place
 from clickline.train.monitoring.run_health import ENDED, complaints_of
+from clickline.train.monitoring.run_progress import RunProgress
 from clickline.train.run_files.run_lock import RunLock
 
 if TYPE_CHECKING:
     from clickline.config import Job
     from clickline.train.loop.run import Run
     from clickline.train.loop.run_checkpoints import SavedCheckpoint
+    from clickline.train.monitoring.metrics_server import MetricsServer
 
 STATUS = "status.json"
 _EVERY = 1.0
@@ -37,6 +41,7 @@ class RunStatus:
     def __init__(self, job: Job, *, lock: RunLock) -> None:
         self._job, self._lock = job, lock
         self._run: Run | None = None
+        self._progress = RunProgress(epochs=job.train.epochs, max_steps=job.train.max_steps)
         self._phase = "gathering"
         self._why: str | None = None
         self._metrics: MetricsServer | None = None
@@ -46,12 +51,17 @@ class RunStatus:
     def __enter__(self) -> RunStatus:
         place = metrics_place(self._job, role="trainer", rank=0)
         if place is not None:
+            from clickline.train.monitoring.metrics_server import MetricsServer
+            from clickline.train.monitoring.prometheus_metrics import Labelled, run_metrics
+
             self._metrics = MetricsServer(
                 place,
                 labels=Labelled(run=self._job.name, role="trainer", rank="0"),
                 families=lambda make: run_metrics(make, self.report()),
                 complaints=lambda: list(complaints_of(self.report())),
                 status=self.report,
+                not_live=lambda: training_hangs(self._job, self._run),
+                not_ready=lambda: training_not_begun(self._run),
             )
         self.write()
         self._thread.start()
@@ -67,6 +77,7 @@ class RunStatus:
         if self._metrics is not None:
             self._metrics.close()
         self.write()
+        leave_final_status(self.report())
 
     def follow(self, run: Run) -> None:
         """Report this run from now on; before, the status only says that it is being prepared."""
@@ -91,17 +102,21 @@ class RunStatus:
             "why": self._why,
             "epoch": 0,
             "epochs": self._job.train.epochs,
+            "progress": 0.0,
+            "seconds_left": None,
             "step": 0,
             "rows": 0,
             "rows_per_second": 0.0,
             "loss": None,
             "auc": None,
+            "rmse": None,
             "test": {},
             "generation": 1,
             "members": [],
             "pieces": None,
             "repeated_rows": 0,
             "lost_pushes": 0,
+            "nodes": [],
             "retries": 0,
             "restarts": 0,
             "checkpoint": None,
@@ -116,8 +131,16 @@ class RunStatus:
         losses = run.state.interval.losses
         report["epoch"], report["step"] = run.state.epoch, run.learner.step
         report["rows"], report["rows_per_second"] = run.state.position.rows, round(run.state.interval.rate, 1)
+        position = run.state.position
+        report["progress"], report["seconds_left"] = self._progress.of(
+            epochs_done=position.epoch,
+            share=run.epoch_share,
+            steps=run.learner.step - position.first_step,
+            finished=self._phase == "finished",
+        )
         report["loss"] = losses[-1] if losses else None
         report["auc"] = run.state.validation_figures.get("auc")
+        report["rmse"] = run.state.validation_figures.get("rmse")
         report["test"] = run.test_figures
         report["members"] = [{**member, "state": member_state, "silent": silent} for member in run.members()]
         report["checkpoint"] = _checkpoint_status(run.checkpoints.newest)
@@ -133,6 +156,19 @@ class RunStatus:
     def _write_on(self) -> None:
         while not self._ended.wait(_EVERY):
             self.write()
+
+
+def training_hangs(job: Job, run: Run | None) -> list[str]:
+    """A sentence if the training loop of a process without servers has stood still for too long."""
+    if run is None or run.progress_at == math.inf:
+        return []
+    limit = longest_turn(job.cluster.retry_for)
+    return silent_loop("the training loop", run.progress_at, limit=limit, now=time.monotonic())
+
+
+def training_not_begun(run: Run | None) -> list[str]:
+    """A sentence if a process is still being prepared."""
+    return ["training has not begun"] if run is None or run.phase == "gathering" else []
 
 
 def _checkpoint_status(newest: SavedCheckpoint) -> CheckpointStatus | None:

@@ -1,16 +1,18 @@
 """From a path to a run or a checkpoint.
 
-The path may be a run's directory, its job file, one of its checkpoints, or a suite's state directory: every verb and
-function that is about a run or a checkpoint finds it here, so all of them take the same paths. Finding a run does not
-load PyTorch.
+The path may be a run's directory, its job file, one of its checkpoints, or a suite's state directory; the URL of a run
+or of a checkpoint stands for a copy that is fetched. Every verb and function that is about a run or a checkpoint finds
+it here, so all of them take the same paths. Finding a run does not load PyTorch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clickline import config
+from clickline.config.run_location import is_elsewhere, local_path, location_of
 from clickline.errors import CheckpointError, ClicklineError
 from clickline.files.atomic import replace_json
 from clickline.train.checkpoints import checkpoint_manifest
@@ -31,11 +33,18 @@ SIGNS = ("status.json", "logs", "metrics.jsonl", CHECKPOINTS)
 _TRIES = 5
 
 
-def find_run(where: str | Path | None) -> Path:
-    """The directory of a run. None: the one below `runs` that was written to last."""
+def find_run(where: str | Path | None, *, only: Collection[str] | None = None, logs: bool = False) -> Path:
+    """The directory of a run. None: the one below `runs` that was written to last.
+
+    Of a run at a URL it is a copy of its files, or of `only` some of them; `logs` are fetched where they are wanted.
+    """
     if where is None:
         return _newest(Path("runs"))
-    path = Path(where)
+    if is_elsewhere(where):
+        from clickline.train.run_storage.run_copy import RunCopy
+
+        return RunCopy(str(where)).fetch_files(only=only, logs=logs)
+    path = local_path(where)
     if path.is_dir():
         if (path / MANIFEST).is_file():
             return _run_of(path)
@@ -46,20 +55,27 @@ def find_run(where: str | Path | None) -> Path:
         from clickline.config.loading.reader import read_job
 
         job = read_job(path).job
-        directory = Path(job.output) / job.name
-        if not directory.is_dir():
-            raise ClicklineError(f"{where} has not been run: there is no {directory}")
-        return directory
-    raise ClicklineError(f"{where} is neither a run's directory, nor a job file, nor a checkpoint")
+        location = location_of(job)
+        if location.url is not None:
+            return find_run(location.url, only=only, logs=logs)
+        if not location.directory.is_dir():
+            raise ClicklineError(f"{where} has not been run: there is no {location.directory}")
+        return location.directory
+    raise ClicklineError(f"{where} is neither a run's directory or URL, nor a job file, nor a checkpoint")
 
 
 def find_checkpoint(where: str | Path) -> Checkpoint:
     """The checkpoint that is meant: the one named; of a run the best one by validation, or else the newest."""
-    path = Path(where)
+    url = run_url(where)
+    if url is not None:
+        from clickline.train.run_storage.run_copy import RunCopy
+
+        return checkpoint_manifest.read(RunCopy(url).fetch_checkpoint())
+    path = local_path(where)
     if (path / MANIFEST).is_file():
         return checkpoint_manifest.read(path)
     run = find_run(path)
-    found = _complete(run / CHECKPOINTS)
+    found = complete_checkpoints(run / CHECKPOINTS)
     if not found:
         raise CheckpointError(
             f"{run}: no complete checkpoint there; expected a run's directory such as runs/NAME, which has "
@@ -67,6 +83,23 @@ def find_checkpoint(where: str | Path) -> Checkpoint:
         )
     best = found[-1].manifest["standing"].get("best_step")
     return next((one for one in found if one.step == best), found[-1])
+
+
+def fetched_checkpoint(where: str | Path) -> Path:
+    """A path as it is; a copy of the checkpoint that a URL means."""
+    return find_checkpoint(where).path if is_elsewhere(where) else local_path(where)
+
+
+def run_url(where: str | Path) -> str | None:
+    """The URL of a run or checkpoint, if that is what is meant: by itself, or by a job file whose output is one."""
+    if is_elsewhere(where):
+        return str(where)
+    path = local_path(where)
+    if path.suffix not in (".yaml", ".yml", ".json") or not path.is_file() or left_by_run(str(path)):
+        return None
+    from clickline.config.loading.reader import read_job
+
+    return location_of(read_job(path).job).url
 
 
 def write_job(directory: Path, job: Job) -> Path:
@@ -90,7 +123,7 @@ def job_of(checkpoint: Checkpoint) -> Job:
     return job
 
 
-def _complete(directory: Path) -> list[Checkpoint]:
+def complete_checkpoints(directory: Path) -> list[Checkpoint]:
     """All complete checkpoints; a running job may remove one while we look at it, then we look again."""
     for _ in range(_TRIES - 1):
         try:

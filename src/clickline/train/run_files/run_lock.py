@@ -48,6 +48,9 @@ class RunLock:
     def __init__(self, directory: Path, *, role: str) -> None:
         """Take the directory, which is made if it is not there. Raises PeerError if another process holds it."""
         self.directory = directory
+        self.url: str | None = None
+        """Where the run is kept, if this is the local copy of one at a URL."""
+        self._revoked: str | None = None
         self._path = directory / FILE
         self._descriptor = -1
         # Rank 0 of a collective run writes for its launcher, which holds the lock and has passed on its nonce.
@@ -77,8 +80,33 @@ class RunLock:
         """For a child that writes in this process's stead, in `VARIABLE`."""
         return str(self._holder["nonce"])
 
+    @property
+    def lent(self) -> bool:
+        """Whether it is the launcher of this process that holds the directory."""
+        return os.environ.get(VARIABLE, "") == self.nonce
+
+    def advance(self, epoch: int) -> None:
+        """Count on from an epoch of another machine, which has had its own copy of this directory."""
+        if epoch >= self.epoch:
+            self._holder = {**self._holder, EPOCH: epoch + 1}
+            self._content = json.dumps(self._holder).encode() + b"\n"
+            try:
+                self._write(self._content)
+            except OSError as error:
+                raise CheckpointError(f"{self._path}: cannot be written: {error}") from error
+
+    def revoke(self, reason: str) -> None:
+        """Let `check` raise from now on: the run that this directory is a copy of was taken over elsewhere."""
+        self._revoked = reason
+        # Rank 0, which writes in the stead of its launcher, reads the file.
+        elsewhere = {**self._holder, EPOCH: self.epoch + 1, "role": "a process on another machine", "nonce": ""}
+        with suppress(OSError):
+            self._write(json.dumps(elsewhere).encode() + b"\n")
+
     def check(self) -> None:
         """Raise ReplacedError if another process has taken the directory since."""
+        if self._revoked is not None:
+            raise ReplacedError(self._revoked)
         try:
             with self._path.open("rb") as file:  # to open it is what makes an NFS client ask its server
                 content = file.read(_LIMIT)
@@ -126,6 +154,12 @@ class RunLock:
                 )
             time.sleep(0.02)
 
+    def _write(self, content: bytes) -> None:
+        # In place, since the lock is on this very file. If a crash tears it, it names no holder, and need not.
+        os.pwrite(self._descriptor, content, 0)
+        os.ftruncate(self._descriptor, len(content))
+        os.fsync(self._descriptor)
+
     def _claim(self, role: str) -> None:
         # The epoch grows even if the lock file was removed: the coordinator's record carries it as well.
         before = [_epoch(_holder(self._path)), _epoch(_object(self.directory / COORDINATOR))]
@@ -138,10 +172,7 @@ class RunLock:
             "nonce": secrets.token_hex(8),
         }
         self._content = json.dumps(self._holder).encode() + b"\n"
-        # In place, since the lock is on this very file. If a crash tears it, it names no holder, and need not.
-        os.pwrite(self._descriptor, self._content, 0)
-        os.ftruncate(self._descriptor, len(self._content))
-        os.fsync(self._descriptor)
+        self._write(self._content)
         sync_directory(self.directory)
         # Only after the claim is on the disk: where locks do not reach, an overtaken holder may still be writing. From
         # the claim on, its `check` fails before it makes anything visible.

@@ -6,13 +6,14 @@ Nothing here needs PyTorch. Keys that a run has not written yet, or that an earl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 from clickline.config import Job
 from clickline.config.loading.reader import read_job
+from clickline.config.run_location import is_elsewhere, local_path, run_directory_of
 from clickline.errors import ClicklineError
 from clickline.train.checkpoints import checkpoint_manifest
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
@@ -20,7 +21,8 @@ from clickline.train.checkpoints.checkpoint_figures import recorded
 from clickline.train.checkpoints.checkpoint_manifest import MANIFEST_LIMIT, Checkpoint, JsonObject
 from clickline.train.monitoring.run_health import ENDED, STALE, age_of
 from clickline.train.monitoring.run_status import STATUS
-from clickline.train.run_files.run_directory import CHECKPOINTS, JOB_FILE, find_run
+from clickline.train.run_files.run_directory import CHECKPOINTS, JOB_FILE, find_run, run_url
+from clickline.train.run_storage.run_copy import RunCopy, runs_below
 
 RESULT = "result.json"
 _SIGNS = (STATUS, JOB_FILE, "metrics.jsonl", CHECKPOINTS)
@@ -66,13 +68,16 @@ class _FromJob(TypedDict, total=False):
 
 def summary_of(where: str | Path) -> RunSummary:
     """Of a run's directory, a checkpoint, or a job file: its run, or if it has none what the job says."""
-    path = Path(where)
+    url = run_url(where)
+    if url is not None:
+        return _of_url(url, where)
+    path = local_path(where)
     if (path / MANIFEST).is_file():
         return _of_checkpoint(checkpoint_manifest.read(path))
     if path.is_file() and path.name != JOB_FILE:
         job = read_job(path).job
-        if not (Path(job.output) / job.name).is_dir():
-            return RunSummary(path=str(path), name=job.name, state="not run", **_from_job(job.model_dump(mode="json")))
+        if not run_directory_of(job).is_dir():
+            return _of_job(path, job)
     run = find_run(path)
     if not _is_run(run):
         raise ClicklineError(f"{where} is not the directory of a run: it has none of {', '.join(_SIGNS)}")
@@ -81,15 +86,21 @@ def summary_of(where: str | Path) -> RunSummary:
 
 def summaries_in(where: str | Path) -> list[RunSummary]:
     """Of all runs in a directory, the one written to last first; of a run, its job file or a checkpoint that one."""
-    path = Path(where)
+    url = run_url(where)
+    if url is not None:
+        copy = RunCopy(url)
+        if not is_elsewhere(where) or copy.names_checkpoint or copy.exists():
+            return [summary_of(where)]
+        below = [RunCopy(one) for one in runs_below(url)]
+        return _newest_first(_of_copy(one) for one in below if one.exists())
+    path = local_path(where)
     if not path.exists():
         raise ClicklineError(
             f"there is no {str(where)!r}; name the directory that holds the runs, a run, or a job file"
         )
     if not path.is_dir() or _is_run(path) or (path / MANIFEST).is_file():
         return [summary_of(path)]
-    found = [_of_run(one) for one in sorted(path.iterdir()) if one.is_dir() and _is_run(one)]
-    return sorted(found, key=lambda one: one.time or 0.0, reverse=True)
+    return _newest_first(_of_run(one) for one in sorted(path.iterdir()) if one.is_dir() and _is_run(one))
 
 
 def job_differences(one: Any, other: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -110,6 +121,28 @@ def _same_shape(one: Any, other: Any) -> bool:
     return all(isinstance(item, dict) for item in [*one, *other])
 
 
+def _newest_first(found: Iterable[RunSummary]) -> list[RunSummary]:
+    return sorted(found, key=lambda one: one.time or 0.0, reverse=True)
+
+
+def _of_job(path: str | Path, job: Job) -> RunSummary:
+    return RunSummary(path=str(path), name=job.name, state="not run", **_from_job(job.model_dump(mode="json")))
+
+
+def _of_url(url: str, where: str | Path) -> RunSummary:
+    """Of a run or checkpoint at a URL; of a job file that names one, what the job says if it has not been run."""
+    copy = RunCopy(url)
+    if not copy.exists() and not is_elsewhere(where):
+        return _of_job(where, read_job(local_path(where)).job)
+    if copy.names_checkpoint:
+        return replace(_of_checkpoint(checkpoint_manifest.read(copy.fetch_checkpoint())), path=url)
+    return _of_copy(copy)
+
+
+def _of_copy(copy: RunCopy) -> RunSummary:
+    return replace(_of_run(copy.fetch_files(only=(JOB_FILE, STATUS, RESULT))), path=copy.url)
+
+
 def _is_run(directory: Path) -> bool:
     return any((directory / sign).exists() for sign in _SIGNS)
 
@@ -124,7 +157,7 @@ def _of_run(directory: Path) -> RunSummary:
         state = "lost"
     if state != "finished":  # the result is that of an earlier part of the run, which has been taken up again
         result = {}
-    valid = {"auc": status["auc"]} if status.get("auc") is not None else {}
+    valid = {name: status[name] for name in ("auc", "rmse") if status.get(name) is not None}
     written = [(directory / name).stat().st_mtime for name in (STATUS, RESULT, JOB_FILE) if (directory / name).exists()]
     from_job = _from_job(job)
     from_job["strategy"] = status.get("strategy") or from_job.get("strategy")

@@ -119,7 +119,7 @@ class AllPredictions:
         if answer.version not in self.versions:
             self.versions.append(answer.version)
         extra = {"variant": answer.variant} if answer.variant else {}
-        self.predictions += [{"probability": p, "version": answer.version, **extra} for p in answer.probabilities]
+        self.predictions += [{answer.output: p, "version": answer.version, **extra} for p in answer.probabilities]
 
 
 def _as_json(answers: Iterable[tuple[list[Any], Prediction]]) -> AllPredictions:
@@ -145,7 +145,7 @@ def _show(answers: Iterable[tuple[list[Any], Prediction]]) -> None:
             shown = []
     if not lines:
         variants = any(cells[4] for cells in shown)
-        table = Table("row", "features", "probability", "version", *(["variant"] if variants else []))
+        table = Table("row", "features", "prediction", "version", *(["variant"] if variants else []))
         for cells in shown:
             table.add_row(*(cells if variants else cells[:4]))
         results().print(table)

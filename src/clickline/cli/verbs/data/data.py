@@ -12,12 +12,14 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from clickline.cli.shared.output import AsJson, errors, print_json, say
+from clickline.cli.verbs.data import import_
 
 if TYPE_CHECKING:
     from clickline.data.synthetic.log_description import WrittenLog
     from clickline.data.synthetic.log_writer import Compression, WriteOptions
 
 app = typer.Typer(help="Make synthetic logs whose best possible AUC is known.", no_args_is_help=True)
+app.add_typer(import_.app, name="import")
 
 Count = Annotated[int, typer.Option("--rows", min=2, help="Rows in all, those of the test included.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same bytes.")]

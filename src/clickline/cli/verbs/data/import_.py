@@ -78,8 +78,8 @@ def movielens(
 ) -> None:
     """Import MovieLens 1M: four stars are a click, and each row has what its user liked before.
 
-    Rows keep their rating and have a second label, five_stars; the job trains din on the first one unless
-    --two-labels is given.
+    Rows keep their rating and have a second label, five_stars. job.yaml trains din on the first label, unless
+    --two-labels is given; rating.yaml predicts the rating itself (`train.loss: squared`).
 
     Example: clickline data import movielens ml-1m.zip --out data/movielens
     """
@@ -118,3 +118,5 @@ def _report(done: Imported, *, as_json: bool) -> None:
         say_note(f"{done.bad:,} malformed lines were left out, the first: {done.first_bad}")
     say(f"{done.train_rows:,} rows in {done.train}, {done.test_rows:,} in {done.test}")
     say(f"next: clickline train {done.job}")
+    for job in done.other_jobs:
+        say(f"or:   clickline train {job}")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clickline.cli.shared.output import JobFile, Overrides
-from clickline.cli.shared.roles import run_role
+from clickline.cli.shared.roles import job_reader, run_role
 
 
 def coordinator(
     job: JobFile,
     overrides: Overrides = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
-    resume_from: Annotated[Path | None, typer.Option(help="Go on from this checkpoint.")] = None,
+    resume_from: Annotated[
+        str | None, typer.Option(metavar="CHECKPOINT", help="Go on from this checkpoint, a directory or URL.")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the run's checkpoints and start over.")] = False,
-    warm_start: Annotated[Path | None, typer.Option(help="Start with this checkpoint's weights.")] = None,
+    warm_start: Annotated[
+        str | None, typer.Option(metavar="CHECKPOINT", help="Start with this checkpoint's weights, a directory or URL.")
+    ] = None,
 ) -> None:
     """Run the coordinator of a job on its own; without one, pserver 0 is the coordinator too.
 
@@ -28,4 +31,5 @@ def coordinator(
 
     Example: clickline coordinator job.yaml
     """
-    run_role("coordinator", job, overrides or [], resume=resume_from or resume, fresh=fresh, warm_start=warm_start)
+    read = job_reader(job, overrides)
+    run_role("coordinator", read, resume=resume_from or resume, fresh=fresh, warm_start=warm_start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clickline.cli.shared.output import JobFile, Overrides
-from clickline.cli.shared.roles import run_role
+from clickline.cli.shared.roles import job_reader, run_role
 
 
 def pserver(job: JobFile, overrides: Overrides = None) -> None:
@@ -13,4 +13,4 @@ def pserver(job: JobFile, overrides: Overrides = None) -> None:
 
     Example: clickline pserver job.yaml
     """
-    run_role("pserver", job, overrides or [])
+    run_role("pserver", job_reader(job, overrides))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clickline.cli.shared.output import JobFile, Overrides
-from clickline.cli.shared.roles import run_role
+from clickline.cli.shared.roles import job_reader, run_role
 
 
 def trainer(job: JobFile, overrides: Overrides = None) -> None:
@@ -13,4 +13,4 @@ def trainer(job: JobFile, overrides: Overrides = None) -> None:
 
     Example: clickline trainer job.yaml
     """
-    run_role("trainer", job, overrides or [])
+    run_role("trainer", job_reader(job, overrides))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from clickline.cli.pages.job_log import show_job_log
 from clickline.cli.shared.output import results
 from clickline.errors import ClicklineError
 
@@ -20,20 +22,38 @@ _LOOK_EVERY = 0.2
 
 def logs(
     who: Annotated[
-        str | None, typer.Argument(metavar="[ROLE[.RANK]]", help="Whose: pserver, trainer.1, …; all if not given.")
+        str | None,
+        typer.Argument(metavar="[JOB|ROLE[.RANK]]", help="Whose: pserver, trainer.1, …; or a job, then a role."),
     ] = None,
-    run: Annotated[str | None, typer.Option(help="Its directory or job file; the newest run if not given.")] = None,
+    role: Annotated[str | None, typer.Argument(metavar="[ROLE[.RANK]]", help="Whose, after a job.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="Its directory, URL or job file, or a job of `clickline jobs`; the newest run if not given."),
+    ] = None,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is written, until Ctrl+C.")] = False,
 ) -> None:
     """Show the last log lines of a run's processes, times in UTC.
 
     Example: clickline logs -f trainer
+
+    Of a job on other hosts: clickline logs JOB20260131120000-1a2b pserver.1
     """
+    from clickline.launch.job_records import is_job_name, read_record
     from clickline.processes.log_follower import Follower
     from clickline.train.run_files.run_directory import find_run
 
-    directory = find_run(run) / "logs"
+    if who is not None and is_job_name(who):
+        who, run = role, who
+    elif role is not None:
+        raise ClicklineError(f"{who!r} is not a job of `clickline jobs`; expected `clickline logs JOB ROLE`")
+    if run is not None and is_job_name(run) and not Path(run).exists():
+        record = read_record(run)
+        if record.launcher != "local":
+            show_job_log(record, _wanted(who), lines=lines, follow=follow)
+            return
+        run = record.run_directory
+    directory = find_run(run, logs=True) / "logs"
     follower = Follower(directory, wanted=_wanted(who))
     if not follow and not follower.files():
         names = ", ".join(sorted(path.stem for path in directory.glob("*.log")))

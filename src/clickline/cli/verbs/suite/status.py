@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +28,8 @@ def status(
         str | None,
         typer.Argument(
             metavar="[RUN|JOB|STATE]",
-            help="A run's directory or job file, or a suite's state directory; what is in runs if none.",
+            help="A run's directory, URL or job file, a job of `clickline jobs`, or a suite's state directory; what is "
+            "in runs if none.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again each second, until it finishes.")] = False,
@@ -48,17 +49,15 @@ def status(
     preparing = phase_of(run)
     if preparing and not as_json:
         say(f"clickline up is {preparing}")
-    from clickline.train.run_files.run_directory import find_run
-
-    directory = find_run(run)
+    read = _reader(run)
     if watch and not as_json:
         seen = live_page.watch(
-            lambda: _read(directory),
+            read,
             page=lambda one: _page(one, age_of(one)),
             over=lambda one: one.get("phase") in ENDED,
         )
     else:
-        seen = _read(directory)
+        seen = read()
         age = age_of(seen)
         complaints = list(complaints_of(seen))
         if as_json:
@@ -69,16 +68,40 @@ def status(
         raise typer.Exit(1)
 
 
+def _reader(run: str | None) -> Callable[[], dict[str, Any]]:
+    """Reads the status of a run, which may be that of a job on other hosts."""
+    from clickline.config.run_location import is_elsewhere
+    from clickline.launch.job_records import is_job_name, read_record
+    from clickline.launch.launchers import job_actions
+    from clickline.train.run_files.run_directory import find_run
+
+    if run is not None and is_job_name(run) and not Path(run).exists():
+        record = read_record(run)
+        actions = job_actions(record)
+        return lambda: _parse(actions.read_status(record), where=f"the status of {record.job}")
+    directory = find_run(run, only=("status.json",))
+    if is_elsewhere(run):
+        return lambda: _read(find_run(run, only=("status.json",)))
+    return lambda: _read(directory)
+
+
 def _read(directory: Path) -> dict[str, Any]:
     file = directory / "status.json"
     try:
-        status = json.loads(file.read_text(encoding="utf-8"))
+        return _parse(file.read_bytes(), where=str(file))
     except FileNotFoundError:
         raise ClicklineError(f"{directory} has no status.json: it is not the directory of a run") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise ClicklineError(f"{file} cannot be read: {error}") from None
+
+
+def _parse(content: bytes, *, where: str) -> dict[str, Any]:
+    try:
+        status = json.loads(content)
+    except ValueError as error:
+        raise ClicklineError(f"{where} cannot be read: {error}") from None
     if not isinstance(status, dict):
-        raise ClicklineError(f"{file} is not a status")
+        raise ClicklineError(f"{where} is not a status")
     return status
 
 
@@ -100,14 +123,18 @@ def _summary(status: dict[str, Any], age: float) -> Iterator[str]:
     if status.get("epochs"):
         figures.insert(0, f"epoch {max(status['epoch'], 1)} of {status['epochs']}")
     figures += [f"{shown(status['rows_per_second'])} rows/s"] if status.get("rows_per_second") is not None else []
-    figures += [f"{name} {status[name]:.5f}" for name in ("loss", "auc") if status.get(name) is not None]
+    figures += [f"{name} {status[name]:.5f}" for name in ("loss", "auc", "rmse") if status.get(name) is not None]
     figures += [
-        f"test {name} {status['test'][name]:.5f}" for name in ("auc", "logloss") if name in status.get("test", ())
+        f"test {name} {status['test'][name]:.5f}"
+        for name in ("auc", "logloss", "rmse", "mae")
+        if name in status.get("test", ())
     ]
     yield ", ".join(figures)
     if pieces := status.get("pieces"):
         counts = ", ".join(f"{pieces[name]} {name}" for name in ("done", "active", "left") if name in pieces)
         yield f"pieces of data: {counts}, {len(pieces.get('set_aside', ()))} set aside"
+    if nodes := status.get("nodes"):
+        yield "rows by node: " + ", ".join(f"{node['node']}: {shown(node['rows'])}" for node in nodes)
     mishaps = ", ".join(
         f"{shown(status.get(name) or 0)} {name.replace('_', ' ')}"
         for name in ("restarts", "repeated_rows", "lost_pushes")

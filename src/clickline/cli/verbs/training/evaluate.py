@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from clickline.cli.shared.output import AsJson, errors, print_json, results, say
 
 if TYPE_CHECKING:
     from clickline.train.evaluation.calibration import CalibrationBin
-    from clickline.train.evaluation.slices import Slice
+    from clickline.train.evaluation.slices import Slice, ValueSlice
     from clickline.train.session import Evaluation
 
 _SLICES_SHOWN = 20
@@ -23,8 +23,10 @@ _SLICES_SHOWN = 20
 
 def evaluate(
     checkpoint: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="A run's directory, its job file, or a checkpoint.", show_default=False),
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run's directory or URL, its job file, or a checkpoint.", show_default=False
+        ),
     ],
     data: Annotated[list[str], typer.Argument(help="Files, globs, directories or URLs.", show_default=False)],
     by: Annotated[
@@ -43,6 +45,7 @@ def evaluate(
 ) -> None:
     """Measure a checkpoint: AUC, logloss, calibration in bins, precision, recall, GAUC and what the job asks for.
 
+    With `train.loss: squared` it is RMSE, MAE and calibration in bins.
     Of a run it is the best one by validation, or else the newest. Figures on the job's test or validation data are kept
     beside the checkpoint, and go with it when it is published.
 
@@ -58,10 +61,11 @@ def evaluate(
     group = evaluation.schema.group if out is not None else None
     named = [name for name in (by, group) if name is not None]
     texts = _values(evaluation, data, named) if named else {}
-    slices = [] if by is None else slices_of(texts[by], evaluation.columns)
+    slices = [] if by is None else slices_of(texts[by], evaluation.columns, loss=evaluation.schema.loss)
     if out is not None:
         groups = None if group is None else texts[group]
-        write_predictions(out, evaluation.columns, labels=evaluation.schema.labels, groups=groups)
+        schema = evaluation.schema
+        write_predictions(out, evaluation.columns, labels=schema.labels, groups=groups, loss=schema.loss)
     if as_json:
         more: dict[str, Any] = {"calibration_bins": [asdict(each) for each in evaluation.bins]}
         more |= {"by": by, "slices": [asdict(each) for each in slices]} if by is not None else {}
@@ -119,10 +123,11 @@ def _bins_table(bins: Sequence[CalibrationBin]) -> Table:
     return table
 
 
-def _slices_table(column: str, slices: Sequence[Slice]) -> Table:
-    table = Table(column, "rows", "auc", "logloss", "calibration", "ctr")
+def _slices_table(column: str, slices: Sequence[Slice | ValueSlice]) -> Table:
+    names = [one.name for one in fields(slices[0]) if one.name not in ("value", "rows")] if slices else []
+    table = Table(column, "rows", *names)
     for data_slice in slices[:_SLICES_SHOWN]:
-        figures = (data_slice.auc, data_slice.logloss, data_slice.calibration, data_slice.ctr)
+        figures = [getattr(data_slice, name) for name in names]
         table.add_row(
             escape(data_slice.value) or "(none)",
             f"{data_slice.rows:,}",

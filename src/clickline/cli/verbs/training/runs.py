@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from clickline.train.run_files.run_summary import RunSummary
 
 _FACTS = ("state", "strategy", "model", "epoch", "epochs", "steps", "rows", "seconds")
-_RIGHT = ("epochs", "rows", "test auc", "test logloss")
+_RIGHT = ("epochs", "rows", "test auc", "test logloss", "test rmse", "test mae")
 _MOST = 60
 """Characters of a job's value in a table; --json has all of it."""
-RunOrJob = Annotated[str, typer.Argument(help="A run's directory, its job file, or a checkpoint.", show_default=False)]
+RunOrJob = Annotated[
+    str, typer.Argument(help="A run's directory or URL, its job file, or a checkpoint.", show_default=False)
+]
 
 
 def runs(
     directory: Annotated[
-        str, typer.Argument(metavar="[DIR]", help="What holds the runs; or a run, its job file, or a checkpoint.")
+        str,
+        typer.Argument(
+            metavar="[DIR]", help="What holds the runs, a directory or URL; or a run, its job file, or a checkpoint."
+        ),
     ] = "runs",
     as_json: AsJson = False,
 ) -> None:
@@ -44,12 +49,13 @@ def runs(
     if as_json:
         print_json([{name: value for name, value in one.to_dict().items() if name != "job"} for one in found])
         return
-    titles = ("run", "state", "strategy", "model", "epochs", "rows", "test auc", "test logloss", "written")
+    figures = _figure_names(found)
+    titles = ("run", "state", "strategy", "model", "epochs", "rows", *(f"test {name}" for name in figures), "written")
     table = Table(box=None, pad_edge=False)
     for title in titles:
         table.add_column(title, justify="right" if title in _RIGHT else "left", overflow="fold")
     for one in found:
-        table.add_row(*map(Text, _cells(one)))
+        table.add_row(*map(Text, _cells(one, figures)))
     results().print(table)
     for one in found:
         if one.problem:
@@ -101,10 +107,16 @@ def compare(one: RunOrJob, other: RunOrJob, as_json: AsJson = False) -> None:
     results().print(jobs)
 
 
-def _cells(run: RunSummary) -> list[str]:
+def _figure_names(found: Sequence[RunSummary]) -> tuple[str, ...]:
+    """The figures that a list of runs shows: of clicks, of numbers, or both where there are runs of both kinds."""
+    squared = [(run.job.get("train") or {}).get("loss") == "squared" for run in found]
+    return (() if all(squared) else ("auc", "logloss")) + (("rmse", "mae") if any(squared) else ())
+
+
+def _cells(run: RunSummary, names: Sequence[str]) -> list[str]:
     epochs = "" if run.epochs is None else f"{run.epoch}/{run.epochs}" if run.epoch is not None else str(run.epochs)
     written = "" if run.time is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(run.time))
-    figures = [_figure(run.test.get(name)) for name in ("auc", "logloss")]
+    figures = [_figure(run.test.get(name)) for name in names]
     texts = [run.path, run.state, run.strategy or "", run.model or "", epochs]
     return [*texts, _text(run.rows), *figures, written]
 

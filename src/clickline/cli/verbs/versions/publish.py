@@ -12,7 +12,10 @@ from clickline.cli.shared.storage_options import StoragePairs, options_of
 
 def publish(
     source: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's directory, its job file, or a checkpoint.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run's directory or URL, its job file, or a checkpoint.", show_default=False
+        ),
     ],
     to: Annotated[str, typer.Option(metavar="STORE", help="Where versions are kept: a directory or a URL.")],
     kind: Annotated[
@@ -28,6 +31,9 @@ def publish(
     ] = None,
     sample_rows: Annotated[int, typer.Option(min=1, max=100_000, help="Rows of it that go with the version.")] = 1024,
     max_auc_drop: Annotated[float, typer.Option(min=0, help="AUC that fp16 and u8 rows may cost.")] = 0.001,
+    max_rmse_rise: Annotated[
+        float, typer.Option(min=0, help="Share of the RMSE that they may add, with `train.loss: squared`.")
+    ] = 0.001,
     storage: StoragePairs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +44,6 @@ def publish(
 
     Example: clickline publish runs/demo --to versions/demo --dtype fp16
     """
-    from pathlib import Path
-
     from clickline.progress import LogOnly, watcher_for
     from clickline.publish.publisher import Settings
     from clickline.publish.publisher import publish as make
@@ -48,7 +52,7 @@ def publish(
 
     store = open_store(to, options=options_of(storage))
     manifest = make(
-        Path(source),
+        source,
         store,
         Settings(
             kind=kind,
@@ -56,6 +60,7 @@ def publish(
             sample=tuple(sample or ()),
             sample_rows=sample_rows,
             max_auc_drop=max_auc_drop,
+            max_rmse_rise=max_rmse_rise,
         ),
         watcher=LogOnly() if as_json else watcher_for(errors()),
     )
@@ -68,9 +73,11 @@ def publish(
     for name, table in manifest.tables.items():
         deleted = f", {table.deleted:,} deleted" if table.deleted else ""
         say(f"  {name}: {table.rows:,} rows{deleted}; {table.total:,} in all, {table.dtype} × {table.dim}")
-    auc, on = manifest.training["auc"], manifest.training["auc_on"]
-    files = manifest.training["measured_on"].get(on, [])
-    say("  AUC not measured on this checkpoint" if auc is None else f"  AUC {auc:.5f} on {on} data: {_named(files)}")
+    figure = "rmse" if "rmse" in manifest.training else "auc"
+    value, on = manifest.training[figure], manifest.training[f"{figure}_on"]
+    files, name = manifest.training["measured_on"].get(on, []), figure.upper()
+    measured = "not measured on this checkpoint" if value is None else f"{value:.5f} on {on} data: {_named(files)}"
+    say(f"  {name} {measured}")
     say(f"  predictions differ from the trainer's by at most {manifest.parity['max_difference']:.2g}")
 
 

@@ -80,19 +80,50 @@ def from_v1(
     source: Annotated[Path, typer.Argument(metavar="PARAMETER", help="A v1 parameter file: pass-NNNNN/NAME.")],
     out: Out,
     dim: Annotated[int, typer.Option("--dim", min=1, help="Numbers per row.", show_default=False)],
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="Keys of the rows, as `rows to-v1` writes them; else 0, 1, 2, …"),
+    ] = None,
     layout: RowLayout = "fp32",
     seed: Seed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a SequenceFile of a v1 parameter: row i under key i.
+    """Make a SequenceFile of a v1 parameter: row i under key i, or under the i-th of --keys.
 
     Example: clickline rows from-v1 output/pass-00009/_emb.w0 --dim 16 --out base/feature
     """
     from clickline.compat.cube.conversion import rows_to_sequence
-    from clickline.compat.paddle_v1.parameter_files import as_rows, read_v1
+    from clickline.compat.paddle_v1.parameter_files import as_rows, read_keys, read_v1
 
     rows = as_rows(read_v1(source), dim, source=str(source))
-    _wrote(rows_to_sequence(rows, out, layout=layout, seed=seed), out, as_json=as_json)
+    of_rows = None if keys is None else read_keys(keys)
+    _wrote(rows_to_sequence(rows, out, keys=of_rows, layout=layout, seed=seed), out, as_json=as_json)
+
+
+@app.command("to-v1")
+def to_v1(
+    source: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory or job file, or a checkpoint.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where pass-NNNNN go; the run's directory if not given.")
+    ] = None,
+    drop_later: Annotated[
+        bool, typer.Option("--drop-later", help="Remove passes after the run's last one, which a run before has left.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write each epoch of a run that has a checkpoint as PaddlePaddle v1 does: pass-00000, pass-00001, …
+
+    Example: clickline rows to-v1 runs/demo --out output
+    """
+    from clickline.compat.paddle_v1.pass_directories import write_passes
+    from clickline.train.run_files.run_directory import find_run
+
+    place = find_run(source) if out is None else out
+    new = write_passes(source, place, drop_later=drop_later)
+    if as_json:
+        print_json({"path": str(place), "passes": [directory.name for directory in new]})
+    else:
+        say(f"{', '.join(directory.name for directory in new) or 'no new passes'} in {place}")
 
 
 @app.command("from-tensor")

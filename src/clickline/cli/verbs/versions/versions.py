@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -22,7 +23,7 @@ MaybeNumber = Annotated[
 
 @app.command("list")
 def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -> None:
-    """Every version: kind, parent, rows, bytes, run, AUC and its data, watermark, and which one is to be served.
+    """Every version: kind, parent, rows, bytes, run, AUC or RMSE and its data, watermark, and which is to be served.
 
     Example: clickline versions list versions/demo
     """
@@ -37,7 +38,7 @@ def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -
         "version", "kind", "parent", "rows", "deleted", "bytes", "dtype", "run", "step", "AUC", "watermark", "created"
     )
     for version in published:
-        auc, training = version["training"]["auc"], version["training"]
+        training = version["training"]
         table.add_row(
             f"{version['version']}{' *' if version['serving'] else ''}",
             version["kind"],
@@ -48,7 +49,7 @@ def list_(store: Place, storage: StoragePairs = None, as_json: AsJson = False) -
             version["dtype"],
             str(training["run"] or ""),
             f"{training['step']:,}" if isinstance(training["step"], int) else "",
-            f"{auc:.5f} {training['auc_on'] or ''}".strip() if isinstance(auc, float) else "",
+            _quality(training),
             _time(version["watermark"]),
             _time(version["created"]),
         )
@@ -150,6 +151,14 @@ def keep(
         print_json({"store": store, "removed": removed})
     else:
         say(f"removed {', '.join(map(str, removed))}" if removed else "nothing to remove")
+
+
+def _quality(training: Mapping[str, Any]) -> str:
+    """The AUC and its data; of a version whose loss is squared, its RMSE."""
+    if isinstance(training["rmse"], float):
+        return f"RMSE {training['rmse']:.5f} {training['rmse_on'] or ''}".strip()
+    auc = training["auc"]
+    return f"{auc:.5f} {training['auc_on'] or ''}".strip() if isinstance(auc, float) else ""
 
 
 def _time(seconds: float | None) -> str:

@@ -11,9 +11,9 @@ from clickline.ps.coordinator.handlers.context import Caller, HandlerContext
 from clickline.ps.protocol.file_messages import CHUNK_BYTES, CheckpointFileReply, CheckpointFileRequest
 from clickline.ps.protocol.framing import Arrays
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
-from clickline.ps.received_file import read_chunk
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.checkpoint_directories import MANIFEST
+from clickline.train.checkpoints.received_file import read_chunk
 
 
 def checkpoint_file(

@@ -23,8 +23,14 @@ def join(
     refused = incarnations.refusal(request)
     if refused is not None:
         return member_messages.JoinReply(refusal=refused.refusal, holder=refused.holder)
+    # Servers, for which trainers wait, can load nothing before the model is known, and only trainers can build it.
+    if request.role == "trainer" and state.model is None and lifecycle.stop_reason is None:
+        state.asked_for_model.add(request.client)
+        return member_messages.JoinReply(refusal=Refusal(ErrorCode.MODEL_WANTED), schema=state.schema.to_dict())
     incarnation, is_new = incarnations.admit(request)
     member, old = state.members.add(request, incarnation=incarnation)
+    if member.role == "trainer":
+        state.data.admit(member, request.files)
     if old is not None:
         # The leases of the old one are not the new one's, although the name is. Only a holder that died by itself may
         # have died of its piece of data.

@@ -13,9 +13,9 @@ from enum import Enum, auto
 from typing import Any
 
 from clickline.errors import PeerError
-from clickline.ps.coordinator.handlers import file_handlers, membership_handlers, work_handlers
+from clickline.ps.coordinator.handlers import file_handlers, membership_handlers, model_handlers, work_handlers
 from clickline.ps.coordinator.handlers.context import Caller, HandlerContext
-from clickline.ps.protocol import file_messages, member_messages, work_messages
+from clickline.ps.protocol import file_messages, member_messages, model_messages, work_messages
 from clickline.ps.protocol.framing import Arrays, pack, unpack
 from clickline.ps.protocol.member_messages import MemberReply, MemberRequest
 from clickline.ps.protocol.refusals import ErrorCode, Refusal
@@ -25,6 +25,8 @@ class AdmissionRule(Enum):
     """Whose requests an operation takes."""
 
     ANYONE = auto()
+    ASKED = auto()
+    """Of processes that have joined, or would have but for the model that they were asked to describe."""
     JOINED = auto()
     """Of processes that have joined this run, be it with a coordinator before this one. They may count as dead: what
     they have done still counts where nobody else has done it."""
@@ -49,6 +51,19 @@ OPERATIONS: dict[str, MemberOperation] = {
     operation.request.operation: operation
     for operation in (
         MemberOperation(member_messages.JoinRequest, membership_handlers.join, AdmissionRule.ANYONE),
+        MemberOperation(
+            model_messages.DescribeModelRequest,
+            model_handlers.describe_model,
+            AdmissionRule.ASKED,
+            model_handlers.not_asked,
+        ),
+        MemberOperation(
+            model_messages.ModelRequest,
+            model_handlers.model,
+            AdmissionRule.JOINED,
+            model_handlers.not_a_member,
+            read_content=model_handlers.model_content,
+        ),
         MemberOperation(member_messages.ReadyRequest, membership_handlers.ready, AdmissionRule.JOINED),
         MemberOperation(
             member_messages.HeartbeatRequest,
@@ -63,7 +78,7 @@ OPERATIONS: dict[str, MemberOperation] = {
         MemberOperation(
             work_messages.FinishedRequest, work_handlers.finished, AdmissionRule.JOINED, work_handlers.not_counted
         ),
-        MemberOperation(work_messages.FailedRequest, work_handlers.failed, AdmissionRule.JOINED),
+        MemberOperation(work_messages.FailedRequest, work_handlers.failed, AdmissionRule.ASKED),
         MemberOperation(
             file_messages.CheckpointFileRequest,
             file_handlers.checkpoint_file,
@@ -115,9 +130,11 @@ class RequestDispatcher:
     def _answer(self, entry: MemberOperation, client: int, request: MemberRequest, arrays: Arrays) -> MemberReply:
         state = self._context.state
         caller = Caller(client, state.members.living(client))
+        joined = state.incarnations.admitted(client)
         admitted = {
             AdmissionRule.ANYONE: True,
-            AdmissionRule.JOINED: state.incarnations.admitted(client),
+            AdmissionRule.ASKED: joined or client in state.asked_for_model,
+            AdmissionRule.JOINED: joined,
             AdmissionRule.LIVING: caller.member is not None,
         }[entry.admission]
         return entry.handler(self._context, caller, request, arrays) if admitted else entry.otherwise(self._context)

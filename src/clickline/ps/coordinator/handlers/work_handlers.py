@@ -62,7 +62,7 @@ def _offered(state: RunState, member: Member, request: work_messages.NextRequest
     if leases.offered is None or waiting:
         return None
     # A lease that this trainer has without knowing was in a reply that was lost: it must come before a new one.
-    lease = leases.unknown_to(holder, request.leases) or leases.table.take(holder)
+    lease = leases.unknown_to(holder, request.leases) or leases.table.take(holder, node=member.node)
     if lease is None:
         round_ = work_messages.Round(record.generation, record.epoch)
         if not lockstep or request.left == round_:
@@ -103,6 +103,8 @@ def finished(
     if piece is not None and "labels" in arrays:
         state.windows.scores.add(piece, arrays)
     counted = state.leases.table.finish(request.lease, request.rows)
+    if counted and piece is not None and state.leases.trains:
+        state.data.note_rows(piece, request.rows)
     # Written before the reply, with which the trainer forgets the lease: a coordinator that takes over would take it
     # for one whose reply was lost, and offer it again.
     state.remember()
@@ -160,7 +162,7 @@ def paused(
     if not state.members.lives(member):
         return abandon(context)
     # The run ends with this snapshot, so the rest of the piece is not trained.
-    enough = 0 < snapshots.last_step <= record.step
+    enough = 0 < snapshots.last_step <= record.step or state.lifecycle.stop_reason is not None
     return work_messages.PausedReply(wait=not over, abandon=enough, generation=record.generation)
 
 

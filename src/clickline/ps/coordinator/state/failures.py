@@ -75,6 +75,10 @@ class FailureDetector:
             for member in dead:
                 self.give_up(member, f"was silent for {cluster.evict_after:.0f} s")
             self._find_orphaned_leases()
+            for text in state.data.reconcile(state.leases.table, state.members.live("trainer")):
+                state.failures.note(text)
+                state.remember()
+                state.announce()
 
     def _find_orphaned_leases(self) -> None:
         """Note leases whose holder is not a living member, whatever the cause: else an epoch would wait for ever."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clickline.config import Job
-from clickline.data.leasing import pieces
 from clickline.data.leasing.leases import Lease, LeaseTable
 from clickline.data.leasing.pieces import Piece
 from clickline.ps.coordinator.state.record import RunRecord, SetAsidePiece
@@ -41,8 +39,15 @@ class LeasedWork:
     def trains(self) -> bool:
         """Whether there is a table of training that leases are given from."""
         table = self.table
-        empty = table.done + table.remaining + len(table.active) + len(table.set_aside) == 0
-        return self._training and not empty
+        return self._training and bool(sum(each.pieces for each in table.ranges))
+
+    @property
+    def of_epoch(self) -> LeaseTable | None:
+        """The table of the epoch, also of one that was not finished before an evaluation; None between epochs."""
+        book = self._record.book
+        if self.trains:
+            return self.table
+        return None if book is None else LeaseTable.from_dict(book)
 
     def finish(self) -> None:
         """The table is done: what it counted goes into the record."""
@@ -103,18 +108,13 @@ class LeasedWork:
         return None if self.offered is None or not self.pieces else self.table.done / len(self.pieces)
 
 
-def cut_pieces(job: Job, record: RunRecord, paths: list[str]) -> list[Piece]:
-    """The data in pieces. A run keeps to the way in which it was cut first, or its lease tables would mean nothing."""
-    record.cut_for = record.cut_for or job.cluster.trainers
-    if record.cut_bytes is None:
-        record.cut_bytes = job.cluster.piece_bytes
-    return pieces.split_into_pieces(job.data, paths, piece_bytes=record.cut_bytes, trainers=record.cut_for)
+def released(table: Mapping[str, Any], *, first: int) -> LeaseTable:
+    """A saved table in which nobody holds anything, and nothing is for trainers by name or given up.
 
-
-def released(table: Mapping[str, Any], *, first: int, static: list[str] | None) -> LeaseTable:
-    """A saved table in which nobody holds anything: pieces that were held go on where the snapshot found them."""
+    Pieces that were held go on where the snapshot found them.
+    """
     restored = LeaseTable.from_dict(table, first=first)
     for holder in {held.holder for held in restored.active}:
         restored.lose(holder, done={}, blame=False)
-    restored.assign(static)
+    restored.assign([replace(each, names=None, given_up=False) for each in restored.ranges])
     return restored

@@ -43,6 +43,8 @@ class Member:
     stats: Figures = field(default_factory=dict)
     pid: int = 0
     host: str = ""
+    node: int = 0
+    """Trainers: the node whose data it reads, if nodes have data of their own."""
     incarnation: int = 0
     """Counts the processes that have had this name."""
     leaving: bool = False
@@ -91,6 +93,7 @@ class Member:
             "silent": round(now - self.heard, 1),
             "pid": self.pid,
             "host": self.host,
+            "node": self.node,
             "incarnation": self.incarnation,
             "address": self.address,
             **self.stats,
@@ -113,6 +116,7 @@ class RunMembers:
         member = known or Member(request.role, request.rank, request.client, request.address, time.monotonic())
         member.heard, member.state, member.address = time.monotonic(), MemberState.WELL, request.address
         member.pid, member.host, member.incarnation = request.pid, request.host, incarnation
+        member.node = request.node
         if old is not None and old is not member:
             del self.by_client[old.client]
             self.restarts += 1

@@ -14,17 +14,20 @@ from numpy.typing import NDArray
 
 from clickline.config import Job
 from clickline.config.metric_settings import MetricSettings
+from clickline.config.training import Loss
 from clickline.ps.protocol.framing import Arrays
-from clickline.train.evaluation.evaluation import flat
-from clickline.train.evaluation.metric_set import MetricSet
-from clickline.train.evaluation.metrics import auc, measure
+from clickline.train.evaluation.interval_figures import batch_figures, interval_figures
+from clickline.train.evaluation.metric_set import MetricSet, flat
 
 
 class MetricWindow:
     """Batches since the last line. In lockstep, a line holds exactly the steps between two multiples of `every`."""
 
-    def __init__(self, *, every: int, lockstep: bool, metrics: MetricSettings, labels: int = 1) -> None:
+    def __init__(
+        self, *, every: int, lockstep: bool, metrics: MetricSettings, labels: int = 1, loss: Loss = "log"
+    ) -> None:
         self._every, self._lockstep, self._metrics, self._labels = every, lockstep, metrics, labels
+        self._loss: Loss = loss
         self._reports: list[Arrays] = []
         self._steps = 0
         self._since = time.monotonic()
@@ -76,19 +79,17 @@ class MetricWindow:
         logits = np.concatenate([report["logits"] for report in taken])
         labels = np.concatenate([report["labels"] for report in taken])
         weights = [report["weights"] for report in taken if "weights" in report]
-        figures: dict[str, float] = measure(
+        figures = interval_figures(
             logits,
             labels,
-            weights=np.concatenate(weights) if weights else None,
-            threshold=self._metrics.threshold,
-            bins=self._metrics.calibration_bins,
-        ).to_dict()
-        if self._labels > 1:  # with one label, this is the logloss
+            np.concatenate(weights) if weights else None,
+            settings=self._metrics,
+            loss=self._loss,
+        )
+        if self._labels > 1:  # with one label, this is the logloss, or the square of the RMSE
             figures["loss"] = self._mean(taken)
         last = int(taken[-1]["sizes"][-1])
-        batch_auc = auc(taken[-1]["logits"][-last:], taken[-1]["labels"][-last:])
-        if batch_auc is not None:
-            figures["batch_auc"] = batch_auc
+        figures |= batch_figures(taken[-1]["logits"][-last:], taken[-1]["labels"][-last:], loss=self._loss)
         return figures | {"rows_per_second": rate}
 
     def _mean(self, reports: list[Arrays]) -> float:
@@ -153,7 +154,11 @@ class MetricWindows:
     def _empty(self) -> MetricWindow:
         job = self._job
         return MetricWindow(
-            every=job.train.log_every, lockstep=self._lockstep, metrics=job.metrics, labels=self._labels
+            every=job.train.log_every,
+            lockstep=self._lockstep,
+            metrics=job.metrics,
+            labels=self._labels,
+            loss=job.train.loss,
         )
 
     def rewind(self) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
@@ -19,8 +20,9 @@ from clickline.errors import CheckpointError, ClicklineError, ReplacedError
 from clickline.files.atomic import replace_file
 from clickline.files.failpoints import reach
 from clickline.files.typed_json import convert_json
+from clickline.ps.coordinator.state.node_rows import NodeCut, NodeRows
 from clickline.ps.protocol.member_messages import JsonObject, RunDirectory
-from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_tensors
+from clickline.train.checkpoints.checkpoint_files import Checkpoint, dense_arrays
 from clickline.train.checkpoints.resume import refuse_position
 from clickline.train.monitoring.piece_progress import progress_in
 from clickline.train.run_files.run_lock import COORDINATOR as FILE
@@ -56,6 +58,8 @@ class RunRecord:
     epoch: int = 0
     phase: str = "gathering"
     """gathering, training, evaluating, finished, failed or interrupted."""
+    launch: str = ""
+    """The name that the launcher gave to this start of the job, if it was a launcher on hosts."""
     book: JsonObject | None = None
     """The lease table of this epoch; None before it has begun and after it is over."""
     next_lease: int = 1
@@ -91,6 +95,10 @@ class RunRecord:
     """The same of trainers' requests that had to be sent again."""
     faults: list[str] = field(default_factory=list)
     """The last ones; all of them are in the coordinator's log."""
+    cut_nodes: list[NodeCut] = field(default_factory=list)
+    """The same of nodes that have data of their own, in the order of their pieces."""
+    node_rows: list[NodeRows] = field(default_factory=list)
+    """Rows by node, of the epochs before this one."""
     incarnations: dict[str, IncarnationRecord] = field(default_factory=dict)
     """By name of the process: see incarnations.py."""
     valid: dict[str, float] = field(default_factory=dict)
@@ -111,16 +119,25 @@ class RunRecord:
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
         """From the file or a checkpoint of any strategy; keys that only others know are left out."""
         known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
-        incarnations = convert_json(known.pop("incarnations", {}), dict[str, IncarnationRecord])
-        return cls(**known, incarnations=incarnations)
+        for name, kind in _TYPED.items():
+            known[name] = convert_json(known.get(name, kind()), kind)
+        return cls(**known)
 
     def to_dict(self) -> JsonObject:
         """Plain values only, fit for JSON."""
-        return {**self.__dict__, "incarnations": msgspec.to_builtins(self.incarnations)}
+        return {**self.__dict__, **{name: msgspec.to_builtins(getattr(self, name)) for name in _TYPED}}
 
     def replace_by(self, other: RunRecord) -> None:
         """Take all values of another record: everybody who has this one sees them."""
         self.__dict__.update(other.__dict__)
+
+
+_TYPED: dict[str, Any] = {
+    "incarnations": dict[str, IncarnationRecord],
+    "cut_nodes": list[NodeCut],
+    "node_rows": list[NodeRows],
+}
+"""Fields that are of types of their own."""
 
 
 def record_in(checkpoint: Checkpoint, *, job: Job) -> RunRecord:
@@ -134,7 +151,7 @@ def record_in(checkpoint: Checkpoint, *, job: Job) -> RunRecord:
         return record
     refuse_position(checkpoint, way="parameter servers")
     record.step, record.rows_before = checkpoint.step, record.rows
-    record.tick = int(dense_tensors(checkpoint)["tick"])
+    record.tick = int(dense_arrays(checkpoint)["tick"])
     progress = progress_in(checkpoint)
     if progress is not None:
         record.cut_for, record.cut_bytes = progress.trainers, progress.piece_bytes
@@ -144,11 +161,25 @@ def record_in(checkpoint: Checkpoint, *, job: Job) -> RunRecord:
     return record
 
 
+def read_record(directory: Path) -> RunRecord | None:
+    """The record in a run's directory, if there is any. Raises CheckpointError if it cannot be read."""
+    file = directory / FILE
+    try:
+        values = json.loads(file.read_bytes())
+        if not isinstance(values, dict):
+            raise ValueError("not a JSON object")
+        return RunRecord.from_dict(values)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file}: not readable: {error}") from error
+
+
 class RecordFile:
     """`coordinator.json` of a run whose lock this process holds."""
 
     def __init__(self, lock: RunLock) -> None:
-        self._lock, self._path = lock, lock.directory / FILE
+        self.lock, self._path = lock, lock.directory / FILE
         self._written: os.stat_result | None = None
         """The file as this process has written it last."""
         self.failure: ClicklineError | None = None
@@ -157,37 +188,29 @@ class RecordFile:
     @property
     def epoch(self) -> int:
         """The writer epoch of this process: higher than that of every coordinator before."""
-        return self._lock.epoch
+        return self.lock.epoch
 
     @property
     def directory(self) -> RunDirectory:
         """The run's directory, for processes that may not see it."""
-        return RunDirectory(str(self._lock.directory.absolute()), self._lock.nonce)
+        return RunDirectory(str(self.lock.directory.absolute()), self.lock.nonce)
 
     def check_holder(self) -> None:
         """Raise ReplacedError if another process has taken the run's directory."""
-        self._lock.check()
+        self.lock.check()
 
     def read(self) -> RunRecord | None:
         """The record of a coordinator before this one, if there is any. Raises CheckpointError if it cannot be read."""
-        try:
-            values = json.loads(self._path.read_bytes())
-            if not isinstance(values, dict):
-                raise ValueError("not a JSON object")
-            return RunRecord.from_dict(values)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{self._path}: not readable: {error}") from error
+        return read_record(self.lock.directory)
 
     def remove(self) -> None:
         """Remove it, for a run that starts, or resumes from a checkpoint."""
-        self._lock.check()
+        self.lock.check()
         self._path.unlink(missing_ok=True)
 
     def save(self, record: RunRecord) -> None:
         """Replace the file; when this returns, a crash cannot take it back. A process that was replaced is told so."""
-        values = {EPOCH: self._lock.epoch, **record.to_dict()}
+        values = {EPOCH: self.lock.epoch, **record.to_dict()}
         try:
             replace_file(self._path, json.dumps(values).encode(), before_rename=self._before_rename)
             self._written = self._path.stat()
@@ -204,7 +227,7 @@ class RecordFile:
 
     def _before_rename(self) -> None:
         reach("standing.written")
-        self._lock.check()
+        self.lock.check()
         # The lock's file may have been removed, and another process may have locked a new one.
         try:
             with self._path.open("rb") as file:
@@ -215,8 +238,8 @@ class RecordFile:
                 values = {} if same else json.loads(file.read())
         except (FileNotFoundError, ValueError):
             return
-        if isinstance(values, dict) and values.get(EPOCH, 0) > self._lock.epoch:
+        if isinstance(values, dict) and values.get(EPOCH, 0) > self.lock.epoch:
             raise ReplacedError(
-                f"{self._path} is of writer epoch {values[EPOCH]}, this process is of {self._lock.epoch}: it was "
+                f"{self._path} is of writer epoch {values[EPOCH]}, this process is of {self.lock.epoch}: it was "
                 "replaced, and changes nothing"
             )

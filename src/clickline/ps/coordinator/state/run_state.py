@@ -22,8 +22,10 @@ from clickline.ps.coordinator.state.leased_work import LeasedWork, released
 from clickline.ps.coordinator.state.lifecycle import Lifecycle
 from clickline.ps.coordinator.state.members import MemberState, RunMembers
 from clickline.ps.coordinator.state.metric_windows import MetricWindows
+from clickline.ps.coordinator.state.placed_data import PlacedData
 from clickline.ps.coordinator.state.record import RecordFile, RunRecord, record_in
 from clickline.ps.coordinator.state.snapshot_schedule import SnapshotSchedule
+from clickline.ps.initial_model import InitialModel
 from clickline.ps.protocol.member_messages import JsonObject
 from clickline.ps.protocol.work_messages import Action
 from clickline.ps.server_addresses import ServerAddresses
@@ -31,7 +33,7 @@ from clickline.train.checkpoints.checkpoint_files import Checkpoint
 
 _KEPT_ON_ROLLBACK = (
     *("faults", "cuts", "pause_seconds", "lost_pushes", "cut_for", "cut_bytes", "retries"),
-    "incarnations",
+    *("incarnations", "launch"),
 )
 """Fields of the record that count what has happened, which stays so when the model goes back to a checkpoint."""
 
@@ -44,6 +46,10 @@ class RunState:
     ) -> None:
         self.job, self.schema, self.directory, self.record, self.lockstep = job, schema, directory, record, lockstep
         self.record_file = record_file
+        self.model: InitialModel | None = None
+        """As a trainer has described it to this coordinator."""
+        self.asked_for_model: set[int] = set()
+        """Clients that wanted to join as trainers, and were asked to describe it first."""
         lock = threading.RLock()
         self.changed, self.announced = threading.Condition(lock), threading.Condition(lock)
         """`changed`: anything. `announced`: something for everybody, on which heartbeats wait: if every report of a
@@ -54,6 +60,7 @@ class RunState:
             cluster=job.cluster, members=self.members, records=lambda: self.record.incarnations
         )
         self.leases = LeasedWork(record)
+        self.data = PlacedData(job=job, record=record, members=self.members, lockstep=lockstep)
         self.snapshots = SnapshotSchedule(job=job, record=record, lockstep=lockstep)
         self.failures = Failures(record)
         self.windows = MetricWindows(job=job, labels=len(schema.labels), lockstep=lockstep)
@@ -107,7 +114,8 @@ class RunState:
     def ready(self, *, pservers: int, trainers: int = 0, held: bool = False) -> bool:
         """Whether so many servers have loaded, or at least joined, and so many trainers are there."""
         servers = [member for member in self.members.live("pserver") if member.ready or held]
-        return len(servers) >= pservers and len(self.members.live("trainer")) >= trainers
+        ready = [member for member in self.members.live("trainer") if self.data.reported(member)]
+        return len(servers) >= pservers and len(ready) >= trainers
 
     def missing(self) -> list[str]:
         """Names of processes that the job wants and that are not there."""
@@ -126,10 +134,18 @@ class RunState:
             self.windows.reached = {}
             self.remember()
 
-    def take_up_leases(self) -> None:
-        """Use the lease table of an epoch that was begun before this process, or before a rollback."""
-        table = LeaseTable.from_dict(self.record.book or {}, first=self.record.next_lease)
-        self.use_leases(table, training=True)
+    def take_up_leases(self, *, gathered: bool = False) -> None:
+        """Use the lease table of an epoch that was begun before this process, or before a rollback.
+
+        `gathered`: the trainers are there that it is for. Otherwise they may hold leases of it.
+        """
+        with self.changed:
+            self.data.take_up()
+            table = LeaseTable.from_dict(self.record.book or {}, first=self.record.next_lease)
+            # In lockstep a rollback has named the holders of shared data.
+            if gathered and (self.job.data.placement != "shared" or table.rows_by_node()):
+                table.assign(self.data.ranges(self.members.live("trainer")))
+            self.use_leases(table, training=True)
 
     def finish_leases(self, *, ends_epoch: bool = False) -> None:
         """The lease table is done: what it counted goes into the record, as does the end of an epoch.
@@ -138,6 +154,9 @@ class RunState:
         train the epoch once more.
         """
         with self.changed:
+            if self.leases.trains:
+                for text in self.data.close_epoch(self.leases.table):
+                    self.failures.note(text)
             self.leases.finish()
             if ends_epoch:
                 self.record.epoch += 1
@@ -216,9 +235,13 @@ class RunState:
             new.next_lease = max(self.leases.table.next_lease, old.next_lease)
             for name in _KEPT_ON_ROLLBACK:
                 setattr(new, name, getattr(old, name))
-            if new.book is not None:
-                names = [member.name for member in self.members.live("trainer")] if self.lockstep else None
-                new.book = released(new.book, first=new.next_lease, static=names).to_dict()
+            if new.book is None:
+                new.cut_nodes = old.cut_nodes  # else those with which the epoch was begun
+            else:
+                book = released(new.book, first=new.next_lease)
+                if self.job.data.placement == "shared":
+                    book.assign(self.data.ranges(self.members.live("trainer")))
+                new.book = book.to_dict()
             self.record.replace_by(new)
             self.leases.clear()
             self.windows.rewind()

@@ -31,7 +31,8 @@ from clickline.ps.protocol.pserver_messages import (
 from clickline.ps.trainer.strategies.trainer_strategy import Step, TrainerStrategy
 from clickline.train.dense_optimizer import dense_optimizer
 from clickline.train.learner import weight_of
-from clickline.train.sparse import Gradient, SparseSide, merged
+from clickline.train.row_gradients import Gradient, merged
+from clickline.train.sparse import SparseSide
 from clickline.train.sparse_tables import build_tables, cuts_by_owner, settings_of
 
 _SUMS = ("sgd", "adagrad", "ftrl")

@@ -12,7 +12,7 @@ from clickline.config.cluster import Cluster
 from clickline.ps.trainer.model_replica import ModelReplica, RemoteTable
 from clickline.ps.trainer.pserver_client import PserverClient
 from clickline.ps.trainer.strategies.row_prefetch import Versions
-from clickline.train.sparse import Gradient
+from clickline.train.row_gradients import Gradient
 
 
 class GradientPush:

@@ -12,7 +12,7 @@ from clickline.ps.trainer.strategies.gradient_push import GradientPush
 from clickline.ps.trainer.strategies.row_prefetch import PulledBatch, RowPrefetch, Versions
 from clickline.ps.trainer.strategies.trainer_strategy import Step, TrainerStrategy
 from clickline.train.learner import weight_of
-from clickline.train.sparse import Gradient, merged
+from clickline.train.row_gradients import Gradient, merged
 
 
 class HalfAsync(TrainerStrategy):

@@ -17,7 +17,7 @@ from clickline.ps.protocol.refusals import ErrorCode
 from clickline.ps.sync_share import share
 from clickline.ps.trainer.strategies.trainer_strategy import GenerationOverError, Step, TrainerStrategy
 from clickline.train.learner import weight_of
-from clickline.train.sparse import Gradient
+from clickline.train.row_gradients import Gradient
 from clickline.train.sparse_tables import cuts_by_owner
 
 _DEADLINE = 24 * 3600.0

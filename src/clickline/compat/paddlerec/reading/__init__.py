@@ -1,0 +1,1 @@
+"""PaddleRec's files as typed objects, with the line of every key."""

@@ -1,0 +1,1 @@
+"""From PaddleRec's files to our own job: model, rows, optimizer, cluster."""

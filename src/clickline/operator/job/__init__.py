@@ -1,0 +1,1 @@
+"""PaddleJobs: spec, status, and the custom resource definition."""

@@ -1,0 +1,1 @@
+"""A Kubernetes API server for tests, the operator as a process, and the part of the kubelet that the tests play."""
