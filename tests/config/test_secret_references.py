@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clickline.config.secret_references import resolve
+from clickline.config.secrets.secret_references import resolve
 from clickline.errors import JobError
 
 

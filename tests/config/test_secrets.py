@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from clickline.config.data import Data
 from clickline.config.loading.explanation import rows
 from clickline.config.loading.reader import read_job
-from clickline.config.secrets import is_secret
+from clickline.config.secrets.secret_checks import is_secret
 from clickline.errors import JobError
 
 SECRET = "hunter2"  # noqa: S105

@@ -8,9 +8,9 @@ from clickline.config import Job
 from clickline.config.hosts import Host
 from clickline.launch.environment import read_role
 from clickline.launch.hosts.host_messages import HostPlan
-from clickline.launch.hosts.job_placement import JobPlacement
-from clickline.launch.hosts.job_plan import plan_job
-from clickline.launch.hosts.server_plan import plan_servers
+from clickline.launch.hosts.plans.job_placement import JobPlacement
+from clickline.launch.hosts.plans.job_plan import plan_job
+from clickline.launch.hosts.plans.server_plan import plan_servers
 
 TOKEN = "t" * 32
 

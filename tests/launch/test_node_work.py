@@ -11,8 +11,8 @@ import pytest
 
 from clickline.errors import PeerError
 from clickline.launch.hosts.host_messages import HostPlan, NodeFetch, NodeSteps, PlannedProcess
-from clickline.launch.hosts.job_plan import with_steps
 from clickline.launch.hosts.node_work import NodeWork
+from clickline.launch.hosts.plans.job_plan import with_steps
 from support.eventually import eventually
 from support.small_disks import small_disk
 

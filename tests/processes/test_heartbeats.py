@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from clickline.processes import heartbeat_monitor, restart_policy
-from clickline.processes.heartbeat import VARIABLE, Heartbeat
-from clickline.processes.heartbeat_monitor import HeartbeatMonitor
+from clickline.processes import restart_policy
+from clickline.processes.heartbeats import heartbeat_monitor
+from clickline.processes.heartbeats.heartbeat import VARIABLE, Heartbeat
+from clickline.processes.heartbeats.heartbeat_monitor import HeartbeatMonitor
 from clickline.processes.restart_policy import SERVING, RecentDeaths, RestartPolicy
 from clickline.processes.supervisor import Spec, Supervisor
 from support.eventually import eventually
@@ -22,7 +23,7 @@ from support.supervised_programs import EventTexts, exists
 BEATS = """
 import sys, time
 from pathlib import Path
-from clickline.processes.heartbeat import Heartbeat
+from clickline.processes.heartbeats.heartbeat import Heartbeat
 heartbeat = Heartbeat.inherited()
 print("up", flush=True)
 while len(sys.argv) > 2 and not Path(sys.argv[2]).exists():

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from clickline.config.secrets import check_address, check_concealed, check_plain, check_references
+from clickline.config.secrets.secret_checks import check_address, check_concealed, check_plain, check_references
 from clickline.config.section import Section
 
 FORMATS = ("criteo", "slots", "elasticctr", "csv", "parquet")

@@ -11,7 +11,7 @@ from clickline.config.data import Data
 from clickline.config.features import Features
 from clickline.config.metric_settings import MetricSettings
 from clickline.config.model import ModelSettings
-from clickline.config.secrets import check_plain
+from clickline.config.secrets.secret_checks import check_plain
 from clickline.config.section import Section
 from clickline.config.tables import Tables
 from clickline.config.training import CheckpointSettings, Train

@@ -19,7 +19,7 @@ from clickline.data.importers import Imported, import_movielens
 from clickline.data.importers.movielens import LIKED
 from clickline.examples.matrix_factorization import errors, read_ratings, size_of, tuned
 from clickline.launch.hosts.host_list import read_host_list
-from clickline.launch.hosts.job_plan import check_hosts
+from clickline.launch.hosts.plans.job_plan import check_hosts
 from clickline.launch.launchers import count_overrides, launch_job
 from clickline.launch.local.training_run import train_job
 from clickline.progress import LogOnly, Watcher

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 from clickline.config import Job
 from clickline.errors import JobError, PeerError
 from clickline.launch.hosts.host_messages import NodeSteps
-from clickline.launch.hosts.job_plan import counts_of_hosts
+from clickline.launch.hosts.plans.job_plan import counts_of_hosts
 from clickline.launch.job_records import JobRecord
 from clickline.progress import LogOnly, Watcher
 

@@ -21,7 +21,7 @@ from clickline.errors import PeerError
 from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local.local_processes import private_sockets
 from clickline.launch.process_files import ProcessFiles
-from clickline.processes.heartbeat_monitor import STALL_AFTER
+from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
 from clickline.processes.process_events import ProcessEvent
 from clickline.processes.process_group import ProcessGroup

@@ -28,7 +28,7 @@ from clickline.net.addresses import url_of
 from clickline.net.listening_sockets import bind, inherited_listener
 from clickline.net.tokens import read_token
 from clickline.processes.child import live_no_longer_than_parent, stopped_by_signals
-from clickline.processes.heartbeat import Heartbeat
+from clickline.processes.heartbeats.heartbeat import Heartbeat
 from clickline.processes.logs import set_up
 from clickline.processes.process import Spec
 from clickline.processes.restart_policy import SERVING

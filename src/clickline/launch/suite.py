@@ -25,7 +25,7 @@ from clickline.launch.suite_record import SuiteRecord, component_records
 from clickline.launch.suite_state import supervisor_record, write_suite, write_token
 from clickline.net.listening_sockets import VARIABLE as LISTENER
 from clickline.net.listening_sockets import bind
-from clickline.processes.heartbeat_monitor import STALL_AFTER
+from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
 from clickline.processes.process_events import ProcessEvent
 from clickline.processes.process_group import ProcessGroup

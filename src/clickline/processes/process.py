@@ -18,8 +18,8 @@ from typing import IO, TypedDict
 
 from clickline.errors import PeerError
 from clickline.processes.child import LAUNCHER
-from clickline.processes.heartbeat import VARIABLE
-from clickline.processes.heartbeat_monitor import HeartbeatMonitor
+from clickline.processes.heartbeats.heartbeat import VARIABLE
+from clickline.processes.heartbeats.heartbeat_monitor import HeartbeatMonitor
 from clickline.processes.logs import line, tail
 from clickline.processes.restart_policy import RecentDeaths, RestartPolicy
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from clickline.processes.heartbeat import BEAT_EVERY
+from clickline.processes.heartbeats.heartbeat import BEAT_EVERY
 from clickline.serve.http.acceptor import Acceptor, Balance
 from clickline.serve.http.admission import ByteBudget
 from clickline.serve.http.auth import TokenAuth

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clickline.config.secret_references import resolve
+from clickline.config.secrets.secret_references import resolve
 from clickline.errors import VersionError
 from clickline.files.locks import open_lock_file, try_lock
 from clickline.files.storage import is_local, open_storage

@@ -21,7 +21,7 @@ def run_service(role: str, rank: int, make: Callable[[bytes], Any]) -> None:
     """Make a service with the token, wait until it is told to stop, close it."""
     from clickline.net.tokens import read_token
     from clickline.processes.child import stopped_by_signals
-    from clickline.processes.heartbeat import Heartbeat
+    from clickline.processes.heartbeats.heartbeat import Heartbeat
     from clickline.processes.logs import set_up
     from clickline.processes.open_files import raise_open_file_limit
 

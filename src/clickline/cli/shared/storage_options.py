@@ -26,7 +26,7 @@ def options_of(pairs: list[str] | None) -> dict[str, str]:
         return options
     from pydantic_core import PydanticCustomError
 
-    from clickline.config.secrets import check_concealed
+    from clickline.config.secrets.secret_checks import check_concealed
 
     try:
         return check_concealed(options)

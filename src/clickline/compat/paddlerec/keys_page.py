@@ -19,8 +19,8 @@ from clickline.compat.paddlerec.reading.first_generation import (
 from clickline.compat.paddlerec.reading.flat_generation import FileSystemClient, FlatConfig, FlatRunner
 from clickline.compat.paddlerec.reading.hyper_parameters import HyperParameters, PaddleOptimizer
 from clickline.compat.paddlerec.translation.model_names import NEAREST, ZOO
-from clickline.config.attribute_docstrings import attribute_docstrings
 from clickline.config.loading.key_paths import fields_by_key
+from clickline.config.reference.attribute_docstrings import attribute_docstrings
 from clickline.config.section import Section
 
 _FILE = "paddlerec-keys.md"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from clickline.config.job import Job
 from clickline.config.loading.suggestions import suggestion
 from clickline.config.metric_settings import CLICK_FIGURES, VALUE_FIGURES
-from clickline.config.secrets import carries_password
+from clickline.config.secrets.secret_checks import carries_password
 from clickline.errors import JobProblem
 from clickline.files.storage import is_local, is_url, protocol_of, protocol_problem
 

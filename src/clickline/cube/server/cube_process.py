@@ -31,7 +31,7 @@ from clickline.files.directory_lock import DirectoryLock
 from clickline.files.json_state import write_state
 from clickline.net.tokens import BearerToken
 from clickline.net.web_server import WebServer
-from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
+from clickline.processes.heartbeats.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.cube")
 _ASK_PEERS = 0.5

@@ -18,7 +18,7 @@ from clickline.files.json_state import write_state
 from clickline.fileserver.file_server import FileServer
 from clickline.net.tokens import BearerToken
 from clickline.net.web_server import WebServer
-from clickline.processes.heartbeat import BEAT_EVERY, Heartbeat
+from clickline.processes.heartbeats.heartbeat import BEAT_EVERY, Heartbeat
 
 log = logging.getLogger("clickline.transfer")
 

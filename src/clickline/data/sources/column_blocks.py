@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clickline.config.data import Data
-from clickline.config.secret_references import resolve_within
+from clickline.config.secrets.secret_references import resolve_within
 from clickline.data.position import LogOffset
 from clickline.data.sources.compression import Stream, decompressed
 from clickline.data.sources.custom_reader import Reader

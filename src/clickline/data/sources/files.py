@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from clickline.config.secret_references import resolve
+from clickline.config.secrets.secret_references import resolve
 from clickline.errors import DataError
 from clickline.files.storage import Storage, is_url, open_storage
 

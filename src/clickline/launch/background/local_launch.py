@@ -12,8 +12,8 @@ from clickline.config.run_location import is_elsewhere, local_path, run_director
 from clickline.errors import PeerError
 from clickline.launch.hosts.host_messages import HostPlan
 from clickline.launch.hosts.host_runner import LogFollower
-from clickline.launch.hosts.job_plan import with_steps
 from clickline.launch.hosts.node_work import NodeWork
+from clickline.launch.hosts.plans.job_plan import with_steps
 from clickline.launch.hosts.workspace_archive import packed, unpack
 from clickline.launch.launchers import LaunchOptions
 from clickline.launch.local.local_jobs import recorded

@@ -2,8 +2,7 @@
 
 host_messages       the plan of a host, and what its runner reports, as lines of JSON
 hosts_run           a run while it lasts: connections, events, hosts that go and come back
-job_plan            from a job and its hosts to the plan of each
-rank_plan           the same for ranks of strategy collective
+plans               from a job and its hosts to the plan of each
 data_view           whether hosts see the data of a job
 host_list           hosts from a file in place of the job's: conf.py, hostfile, YAML
 checkpoint_command  a command that is run on the first host at each checkpoint

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from clickline.config import Job
 from clickline.config.run_location import run_directory_of
 from clickline.errors import PeerError
-from clickline.launch.hosts import job_plan
 from clickline.launch.hosts.data_view import paths_for_all
 from clickline.launch.hosts.host_messages import HostPlan
 from clickline.launch.hosts.hosts_run import HostsRun
+from clickline.launch.hosts.plans import job_plan
 from clickline.launch.hosts.runner_connection import EventQueue, RunnerConnection
 from clickline.launch.job_records import JobHost, JobRecord, new_job_name, new_record
 from clickline.launch.launchers import LaunchedResult, LaunchOptions

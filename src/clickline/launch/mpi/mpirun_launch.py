@@ -25,7 +25,7 @@ from clickline.launch.background.launch_order import (
     launch_event,
 )
 from clickline.launch.hosts.host_messages import line_of
-from clickline.launch.hosts.job_placement import grace_of
+from clickline.launch.hosts.plans.job_placement import grace_of
 from clickline.launch.hosts.workspace_archive import packed
 from clickline.launch.job_records import JobRecord, kept_record, records_directory
 from clickline.processes.process_identity import birth, machine

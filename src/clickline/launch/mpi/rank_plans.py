@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from clickline.config import Job
-from clickline.launch.hosts import job_plan
 from clickline.launch.hosts.host_messages import HostPlan
-from clickline.launch.hosts.job_placement import JobPlacement
+from clickline.launch.hosts.plans import job_plan
+from clickline.launch.hosts.plans.job_placement import JobPlacement
 from clickline.launch.mpi.rank_messages import RankOffer
 from clickline.launch.mpi.rank_roles import RankRole, threads_of
 

@@ -21,8 +21,8 @@ from clickline.files.typed_json import decode_json
 from clickline.launch.hosts.data_view import paths_for_all, problems_of_views
 from clickline.launch.hosts.host_messages import HostPlan
 from clickline.launch.hosts.hosts_run import HostsRun
-from clickline.launch.hosts.job_placement import JobPlacement
-from clickline.launch.hosts.job_plan import plan_job
+from clickline.launch.hosts.plans.job_placement import JobPlacement
+from clickline.launch.hosts.plans.job_plan import plan_job
 from clickline.launch.hosts.runner_connection import HostLost
 from clickline.launch.hosts.workspace_archive import packed
 from clickline.launch.job_records import JobHost, JobRecord, kept_record, new_job_name, new_record, write_record

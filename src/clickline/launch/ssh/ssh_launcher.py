@@ -13,12 +13,12 @@ from clickline.config import Job
 from clickline.config.hosts import Host
 from clickline.config.run_location import is_elsewhere, local_path
 from clickline.errors import PeerError
-from clickline.launch.hosts import job_plan
 from clickline.launch.hosts.checkpoint_command import HELD
 from clickline.launch.hosts.data_view import paths_for_all
 from clickline.launch.hosts.host_messages import HostPlan
 from clickline.launch.hosts.hosts_run import HostsRun
-from clickline.launch.hosts.job_placement import JobPlacement
+from clickline.launch.hosts.plans import job_plan
+from clickline.launch.hosts.plans.job_placement import JobPlacement
 from clickline.launch.hosts.runner_connection import EventQueue, RunnerConnection
 from clickline.launch.job_records import JobHost, JobRecord, new_job_name, new_record
 from clickline.launch.launchers import LaunchedResult, LaunchOptions

@@ -31,7 +31,7 @@ from clickline.launch.stack.stack_events import (
 from clickline.launch.stack.stack_report import StackReport, measure_stack
 from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
-from clickline.processes.heartbeat_monitor import STALL_AFTER
+from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process_events import ProcessChange, ProcessEvent
 from clickline.progress import LogOnly
 from clickline.serve.serve_settings import read_suite_config

@@ -36,7 +36,7 @@ def fileserver(
     from clickline.net.addresses import listen_address
     from clickline.net.tokens import read_token
     from clickline.processes.child import stopped_by_signals
-    from clickline.processes.heartbeat import Heartbeat
+    from clickline.processes.heartbeats.heartbeat import Heartbeat
     from clickline.processes.logs import set_up
     from clickline.processes.open_files import raise_open_file_limit
 

@@ -78,7 +78,7 @@ def _submit_inputs(inputs: SubmissionInputs, run: SubmitRun) -> None:
 
 
 def _say_generated(made: MadeFolder) -> None:
-    from clickline.config.secrets import is_secret
+    from clickline.config.secrets.secret_checks import is_secret
 
     submission = made.submission
     device = "gpu" if submission.job.strategy == "collective" else "cpu"

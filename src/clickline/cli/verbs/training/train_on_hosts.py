@@ -110,7 +110,7 @@ def _with_hosts(read: ReadJob, launcher: str, options: HostOptions) -> Draft:
     """The job with the hosts of a file, if one is given, and with as many processes as its hosts have."""
     from clickline.errors import JobError
     from clickline.launch.hosts.host_list import read_host_list
-    from clickline.launch.hosts.job_plan import check_hosts, counts_of_hosts
+    from clickline.launch.hosts.plans.job_plan import check_hosts, counts_of_hosts
     from clickline.launch.launchers import count_overrides
 
     if options.dry_run and launcher != "kubernetes":

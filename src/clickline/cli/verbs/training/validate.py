@@ -38,7 +38,7 @@ def validate(
     from clickline.config.run_location import described, location_of
     from clickline.config.validation.contradictions import missing_for_training
     from clickline.errors import DataError, JobError, ModelError
-    from clickline.launch.hosts.job_plan import counts_of_hosts
+    from clickline.launch.hosts.plans.job_plan import counts_of_hosts
     from clickline.train.preflight import EVERYTHING, Lookup, check_draft
     from clickline.train.run_files.run_directory import left_by_run
 

@@ -10,7 +10,7 @@ import fsspec
 
 from clickline.compat.paddlerec.submission.config_ini import DATA, ConfigIni
 from clickline.compat.paddlerec.submission.credentials import Credentials, find_credentials, how_to_give, reference
-from clickline.config.secrets import carries_password
+from clickline.config.secrets.secret_checks import carries_password
 from clickline.errors import JobError, JobProblem
 from clickline.files.storage import is_local, is_url, protocol_of
 

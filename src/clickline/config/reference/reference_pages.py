@@ -1,23 +1,15 @@
-"""The reference of a settings file, generated from its types so that the two cannot differ: a page and a schema.
-
-    python -m clickline.config.reference docs/reference
-
-writes job.md and job.schema.json. The schema is for editors: one that speaks YAML completes keys and underlines
-mistakes while a file is written.
-"""
+"""The reference of a settings file, generated from its types so that the two cannot differ: a page and a schema."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clickline.config.attribute_docstrings import attribute_docstrings
-from clickline.config.job import Job
 from clickline.config.loading.key_paths import fields_by_key, section_of
+from clickline.config.reference.attribute_docstrings import attribute_docstrings
 from clickline.config.section import Section
 
 _TYPES = {
@@ -28,23 +20,6 @@ _TYPES = {
     "object": "mapping",
     "null": "nothing",
 }
-_HEAD = """\
-# The job
-
-Made from the types by `python -m clickline.config.reference docs/reference`; edit the types, not this file.
-
-A job is one YAML file. Every key has a default, so a job says only what differs; an unknown key is an error.
-`clickline validate job.yaml` finds all mistakes at once, `clickline explain job.yaml` shows every value and where it
-came from, and `--set KEY=VALUE` changes one value, with the paths below as keys: `--set train.epochs=3`,
-`--set data.train[0]=day_0.gz`.
-
-Scalars follow YAML 1.2: only `true` and `false` are booleans, `1e-3` is a number, `007` and `1_000` are text. A
-secret is written as `${env:NAME}`: it is looked up where and when it is used, and printed only as that reference. A
-number of seconds may be written as a duration: `30s`, `15m`, `12h`, `7d`.
-
-Editors complete and check a job that begins with
-`# yaml-language-server: $schema=<path or address of job.schema.json>`.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +60,6 @@ class SettingsReference:
         for name, text in written.items():
             (directory / name).write_text(text, encoding="utf-8")
         return [directory / name for name in written]
-
-
-JOB = SettingsReference("job", Job, _HEAD, top="The run itself.")
 
 
 def _sections(root: type[Section]) -> set[type[Section]]:
@@ -176,8 +148,3 @@ def _number(value: float) -> str:
         if whole & (whole - 1) == 0:
             return f"2^{whole.bit_length() - 1}"
     return f"{value:g}".replace("e+", "e") if abs(value) >= 10**9 else f"{value}"
-
-
-if __name__ == "__main__":
-    for file in JOB.write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/reference")):
-        print(file)

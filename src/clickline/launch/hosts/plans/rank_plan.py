@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from clickline.config import Job
 from clickline.launch.hosts.host_messages import HostPlan, PlannedProcess
-from clickline.launch.hosts.job_placement import JobPlacement
+from clickline.launch.hosts.plans.job_placement import JobPlacement
 
 
 def plan_ranks(job: Job, placement: JobPlacement) -> list[HostPlan]:

@@ -11,9 +11,9 @@ from clickline.config.hosts import Host
 from clickline.config.validation.contradictions import ON_SERVERS, host_problems
 from clickline.errors import JobError
 from clickline.launch.hosts.host_messages import HostPlan, NodeSteps
-from clickline.launch.hosts.job_placement import JobPlacement
-from clickline.launch.hosts.rank_plan import plan_ranks
-from clickline.launch.hosts.server_plan import plan_servers
+from clickline.launch.hosts.plans.job_placement import JobPlacement
+from clickline.launch.hosts.plans.rank_plan import plan_ranks
+from clickline.launch.hosts.plans.server_plan import plan_servers
 
 
 def ports_wanted(job: Job, hosts: Sequence[Host]) -> list[int]:

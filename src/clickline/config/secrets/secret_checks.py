@@ -1,8 +1,7 @@
 """Secrets stay out of jobs: a job has ${env:NAME} in their place, also where it is printed or saved.
 
-What is checked here is the text only. The environment is looked up at the moment of use, by
-`clickline.config.secret_references`, and never by anything that prints. No message here repeats a value that may be
-secret.
+What is checked here is the text only. The environment is looked up at the moment of use, by `secret_references`, and
+never by anything that prints. No message here repeats a value that may be secret.
 """
 
 from __future__ import annotations

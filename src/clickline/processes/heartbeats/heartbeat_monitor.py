@@ -1,4 +1,4 @@
-"""The supervisor's side of a heartbeat (`clickline.processes.heartbeat`): for how long a process has stood still.
+"""The supervisor's side of a heartbeat: for how long a process has stood still. `heartbeat` has the other side.
 
 Only time that the supervisor has watched counts: between two looks it counts one second at most. So a supervisor that
 was stopped itself, or that looked only seldom on a busy machine, does not find all processes dead when it goes on.
@@ -14,7 +14,7 @@ import os
 import time
 from pathlib import Path
 
-from clickline.processes.heartbeat import MARK, SIZE
+from clickline.processes.heartbeats.heartbeat import MARK, SIZE
 
 STALL_AFTER = 15.0
 """Seconds without a heartbeat after which a process stands still: far more than a busy machine keeps a loop waiting."""

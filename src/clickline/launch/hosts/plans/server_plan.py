@@ -6,7 +6,7 @@ import secrets
 
 from clickline.config import Job
 from clickline.launch.hosts.host_messages import HostPlan, PlannedProcess
-from clickline.launch.hosts.job_placement import JobPlacement
+from clickline.launch.hosts.plans.job_placement import JobPlacement
 from clickline.net.addresses import tcp
 
 
