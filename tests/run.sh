@@ -32,7 +32,8 @@ CLICKLINE_TEST_COUNTS=${CLICKLINE_TEST_COUNTS:-build/test-counts.json}
 export CLICKLINE_TEST_COUNTS # for docs/robustness.md
 rm -f "$CLICKLINE_TEST_COUNTS"
 unset PYTHONDONTWRITEBYTECODE # set in many containers: each of thousands of processes would compile what it imports
-setsid "$1" -m pytest -n 2 --dist worksteal --durations 40 &
+# Three on two cores: many tests wait for other processes, and two of them left a quarter of the machine idle.
+setsid "$1" -m pytest -n 3 --dist worksteal --durations 40 &
 tests=$!
 wait "$tests"
 wait "$native" || { cat "$log"; exit 1; }
