@@ -80,6 +80,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def phase_now(self) -> JobPhase:
         """The phase; lost if the launcher has died meanwhile."""
+        # Proven: on another machine nothing is known of the launcher, and its job counts as running.
         dead = proven_dead(on=self.machine, pid=self.pid, born=self.born)
         return JobPhase.LOST if self.phase == JobPhase.RUNNING and dead else self.phase
 
@@ -155,6 +156,8 @@ def read_record(job: str) -> JobRecord:
     for record in records:
         if record.job == job:
             return record
+    # A run may have been started many times under its name, so the newest is meant; a beginning that fits two jobs is
+    # refused, since `stop` could end the wrong one.
     fitting = [record for record in records if record.job.startswith(job)] or [r for r in records if r.name == job][-1:]
     if len(fitting) == 1:
         return fitting[0]

@@ -74,6 +74,7 @@ class CheckpointCommand:
     def _is_running(self) -> bool:
         code = self._process.ended()
         if code is not None:
+            # Also if it failed: it would fail again for the same ones, and they take up the disk.
             for place in self._given:
                 shutil.rmtree(place, ignore_errors=True)
         if code:

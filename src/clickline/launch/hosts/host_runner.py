@@ -61,6 +61,7 @@ class LogFollower:
             with suppress(FileNotFoundError), log.open("rb") as file:
                 file.seek(self._read[name])
                 content = file.read(_MOST_LOG_BYTES)
+                # A line without an end may still be written at. One longer than what is read at once is sent in parts.
                 end = len(content) if last or len(content) == _MOST_LOG_BYTES else content.rfind(b"\n") + 1
                 if end:
                     self._read[name] += end

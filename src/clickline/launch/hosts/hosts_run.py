@@ -214,6 +214,7 @@ class HostsRun:
                 )
             elif self._access.is_reachable(node.plan):
                 self._watcher.say(f"{node.name} is back: its processes are started again")
+                # A new runner starts all of them anew, also those that had ended before the connection was lost.
                 node.ended.clear()
                 node.connection, node.lost_since = self._access.connect(node.plan, self._events), None
 
@@ -223,12 +224,14 @@ class HostsRun:
         if needed:
             what = {"coordinator": "the coordinator", "pserver": "parameter servers", "trainer": "a rank of the run"}
             ran = what[min(needed)]  # the coordinator, if it is one of them
+            # Its tables or its record are there alone: nobody else can go on in its place.
             raise HostLost(f"{gone}, and {ran} ran there; {advice}", node=node.plan.node)
         self._watcher.say(f"{gone}: its trainers are done without")
         node.done = True
 
     def _stop(self) -> None:
         connections = [(node.name, node.connection) for node in self._nodes if node.connection is not None]
+        # The leader before the others: what it asks of them at the end needs them alive.
         if not all(node.done for node in self._nodes):
             self._stop_leader()
         for _, connection in connections:

@@ -77,5 +77,6 @@ class LauncherWatch:
                         self.started.set()
                     case FinishCommand():
                         self._finished.set()
+                # Any message is a sign of life.
                 self._heard = time.monotonic()
         self.gone.set()

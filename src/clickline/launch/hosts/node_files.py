@@ -28,6 +28,7 @@ def fetch(wanted: NodeFetch, place: Path, steps: NodeSteps, *, stopped: Callable
         names = _names(storage, root)
     if not names:
         raise PeerError(f"{wanted.url}: no files there")
+    # Each node finds out its share by itself: all see the same names, and sort them in the same way.
     chosen = names if not wanted.share else _share(names, wanted, steps)
     aside = target.with_name(f".{target.name}.part")
     shutil.rmtree(aside, ignore_errors=True)  # of a runner that was killed

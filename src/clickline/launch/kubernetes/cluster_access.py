@@ -104,6 +104,7 @@ def _of_files(files: list[Path], *, source: str) -> ClusterAccess:
     """The current context of kubeconfigs; of two entries of one name the first counts, as for kubectl."""
     merged: dict[str, Any] = {"current-context": "", "contexts": {}, "clusters": {}, "users": {}}
     for file in files:
+        # Of several files kubectl does without those that are not there; a single one that is missing is a mistake.
         if not file.exists() and len(files) > 1:
             continue
         tree = _read(file)
@@ -149,6 +150,7 @@ def _with_user(
         raise JobError(f"{source}: user {name!r} has a client certificate without its key, or the reverse")
     if certificate:
         access = replace(access, certificate=f"{certificate}\n{key}\n")
+    # kubectl's order: a file of a token goes before the token, and both before a plugin.
     if user.get("tokenFile"):
         return replace(access, token_file=beside / user["tokenFile"])
     if user.get("token"):

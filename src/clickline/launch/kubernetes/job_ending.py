@@ -25,6 +25,7 @@ def end_job(client: ClusterClient, namespace: str, name: str) -> str:
             raise
     until = time.monotonic() + _PATIENCE
     left = pods_of(client, namespace, name)
+    # Pods of a job that has ended are there for their results, and do not end by being waited for.
     finished = (job.get("status") or {}).get("phase") in ("Completed", "Failed")
     while left and not finished and time.monotonic() < until:
         time.sleep(_LOOK_EVERY)

@@ -78,6 +78,7 @@ def _place(record: JobRecord) -> tuple[str, str]:
 
 def _client(record: JobRecord) -> ClusterClient:
     access = find_cluster()
+    # Another cluster may have a job of the same name, which must not be stopped in place of this one.
     if access.server != record.cluster:
         raise PeerError(
             f"{record.job} runs in the cluster {record.cluster}, and {access.source} leads to {access.server}: set "

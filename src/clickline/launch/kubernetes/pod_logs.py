@@ -71,6 +71,7 @@ class PodLogs:
             if not states & {"running", "terminated"}:
                 continue
             name = pod["metadata"]["name"]
+            # By uid: a pod that replaces another has the same name, and a log of its own.
             one = self._followed.setdefault(pod["metadata"]["uid"], _Followed(name, process_of(pod)))
             if one.complete or (one.thread is not None and one.thread.is_alive()):
                 continue

@@ -144,6 +144,7 @@ class RankListener:
         with suppress(OSError):
             while True:
                 connected, _ = self._socket.accept()
+                # Waits if too many have not shown the token yet: strangers cannot make us start threads without end.
                 self._unknown.acquire()
                 threading.Thread(target=self._greet, args=(connected,), daemon=True).start()
 
@@ -156,6 +157,7 @@ class RankListener:
             answer = decode_json(line.reader.readline(_GREETING_LIMIT), RankProof)
             known = proves_token(answer.proof, self._token, _A_RANK, str(answer.rank), own, answer.nonce)
             with self._arrived:
+                # A second connection for a rank is refused, also with the token: the first one has its runner.
                 if not known or not 0 <= answer.rank < self._ranks or answer.rank in self._lines:
                     line.close()
                     return
@@ -200,6 +202,7 @@ class RankConnection:
         except (OSError, ValueError) as error:
             reason = str(error)
         if not done:
+            # For good: MPI starts no rank again, so there is nobody to wait for.
             lost = f"rank {self._rank} on {self._name} is gone ({reason})"
             self._events.put((self._rank, ConnectionLost(lost, for_good=True)))
         self._done.set()

@@ -44,6 +44,7 @@ def follow_first_rank(environment: RankEnvironment) -> None:
 
 def _receive_task(exchange: MpiExchange) -> RankTask:
     ranks = share_facts(exchange)
+    # Every rank comes to the same conclusion from the same facts, so none is left waiting in the next exchange.
     if problems_of_facts(ranks):
         return RankTask()
     request = decode_json(exchange.scatter(), RankRequest)
@@ -70,6 +71,7 @@ def run_task(task: RankTask, *, rank: int) -> None:
         else:
             with _told_by_first_rank(line, grace=plan.grace):
                 run_plan(plan, commands=cast(BinaryIO, commands), reports=line.writer)
+        # A launcher that has said stop leaves the stream open; if it has ended, rank 0 is gone or cut off.
         if commands.ended:
             where = f"rank {rank} on {socket.gethostname()}"
             raise PeerError(f"{where}: the connection to rank 0 is lost, and all processes of this rank were stopped")
@@ -122,6 +124,7 @@ def _told_by_first_rank(line: RankSocket, *, grace: float) -> Iterator[None]:
     timers: list[threading.Timer] = []
 
     def await_word(_number: int, _frame: FrameType | None) -> None:
+        # Counted from the first signal: one that is repeated must not begin the grace anew.
         if not timers:
             timers.append(threading.Timer(grace, line.end))
             timers[0].daemon = True

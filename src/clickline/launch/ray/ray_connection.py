@@ -76,6 +76,7 @@ class RayConnection:
             actor, place = self._find()
             plan = msgspec.structs.replace(self._plan, directory=place.directory)
             ray.get(actor.start.remote(line_of(plan)))
+            # Looked at again: `stop` may have come before there was an actor to send it to.
             self._actor = actor
             if self._closed.is_set():
                 self.send(StopCommand())
@@ -106,6 +107,7 @@ class RayAccess:
         """`prepare` makes an actor ready for its role."""
         self._cluster, self._placement, self._prepare, self._restarts = cluster, placement, prepare, restarts
         self._actors, self._places = list(actors), list(places)
+        # Actors that no connection has had yet: the first one takes what was made before the run began.
         self._fresh = set(range(len(actors)))
         self._lost = [0] * len(actors)
         self._moved: set[int] = set()
@@ -129,6 +131,7 @@ class RayAccess:
         place = self._prepare(actor, number)
         if place.node != before.node:
             # A node that is prepared for a job is not left by its processes either.
+            # Nobody connects to a trainer, so it may be anywhere. Addresses of the others are in everybody's plan.
             if plan.processes[0].role != "trainer" or plan.awaits_start:
                 self._moved.add(number)
                 raise PeerError(f"Ray has placed it at {place.address}, and others look for it at {before.address}")

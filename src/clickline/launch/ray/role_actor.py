@@ -62,6 +62,7 @@ class ReportQueue(io.RawIOBase):
         try:
             self._lines.put(bytes(line), timeout=self._patience)
         except queue.Full:
+            # As if a pipe had closed: the runner knows no other way in which a launcher is lost.
             raise BrokenPipeError("nobody has asked for reports") from None
         return len(line)
 
@@ -115,6 +116,7 @@ class RoleActor:
 
     def start(self, plan: bytes) -> None:
         """Run a plan; its end is the last report."""
+        # At the last moment: between this and the role's own bind another process could take the port.
         if self._reserved is not None:
             self._reserved.close()
         # A thread that lives as long as the process that it starts, which Linux ends with it.

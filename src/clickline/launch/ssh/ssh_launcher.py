@@ -128,6 +128,7 @@ class SshLauncher:
             self._hosts = install(self._hosts, [directory for directory, _ in places], ssh.wheel)
         directories = [directory for directory, _ in places]
         workspaces = [found.workspace for found in facts]
+        # The first host reads data without trainers too: its coordinator cuts the files into pieces.
         readers = [node for node, host in enumerate(self._hosts) if node == 0 or host.trainers]
         if self._options.steps is None:  # what those bring along is not there yet
             check_data(

@@ -72,6 +72,7 @@ class Workspace:
             try:
                 ssh.stdin.write(json.dumps(header).encode() + b"\n")
                 ssh.stdin.flush()
+                # Files are kept there by their digests, over jobs: usually only what has changed is sent.
                 missing = json.loads(ssh.stdout.readline())["missing"]
                 for digest in missing:
                     file = by_digest[digest]
@@ -82,6 +83,7 @@ class Workspace:
                 ssh.stdin.close()
                 return str(json.loads(ssh.stdout.readline())["directory"]), sent
             except (OSError, ValueError, KeyError):
+                # Killed first, or reading its last words could wait for as long as it hangs.
                 ssh.kill()
                 said = ssh.stderr.read().decode(errors="replace")
                 raise PeerError(f"the workspace could not be sent: {failure(host, ssh.wait(), said)}") from None

@@ -91,6 +91,7 @@ class LeaderLease:
         """Let another one have the Lease at once."""
         if not self.held:
             return
+        # No write from here on, whatever becomes of the request.
         self._valid_until = float("-inf")
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name)
@@ -102,6 +103,8 @@ class LeaderLease:
 
     async def _try_once(self) -> str:
         """Take or renew the Lease; who holds it otherwise."""
+        # From before the request: the API server may have written long before its answer comes, and others count from
+        # what it wrote.
         sent_at = self._clock()
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name)
@@ -143,6 +146,7 @@ class LeaderLease:
     def _expired(self, spec: KubernetesObject) -> bool:
         """Whether the holder has not renewed it for the whole duration, by the clock of this process alone."""
         state = (str(spec.get("holderIdentity")), str(spec.get("renewTime")))
+        # `renewTime` is by the holder's clock, which may be wrong: it only shows that there was a renewal.
         if state != self._seen:
             self._seen, self._seen_at = state, self._clock()
         duration = max(self._seconds, float(spec.get("leaseDurationSeconds") or 0))

@@ -91,6 +91,7 @@ async def _run(options: OperatorOptions) -> None:
             not_live=lambda: controller.queue.hanging(_HANGS_AFTER),
             not_ready=lambda: _unanswered(client),
         ):
+            # Health is answered from here on: an operator that stands by for the Lease is alive as well.
             await _check(client, options)
             if lease is not None:
                 await lease.acquire()
@@ -131,6 +132,7 @@ async def _work(
     parts = [asyncio.create_task(part) for part in coroutines]
     try:
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        # Raises what ended it, so that the process ends with that reason and Kubernetes starts it again.
         for part in done:
             part.result()
     finally:

@@ -136,12 +136,14 @@ def _by_throughput(moment: _Moment) -> AutoscalingStatus:
     if report.phase != "training" or moment.job.status.phase != "Running":
         measured.restart()  # validation, or workers that are still starting, would count as slowness
         return state
+    # Over the whole interval: the rate of a moment depends on where in the data the trainers are.
     rate = measured.rows_per_second(report.rows, now=now, seconds=policy.stabilization_seconds)
     if rate is None:
         return state
     measured.restart()
     most, before = bounds(moment.job)[1], state.baseline_replicas
     speed = f"{rate:,.0f} rows/s with {current} workers"
+    # One more was tried. It stays only if it was worth it, and after one that was not no other is tried.
     if before is not None and before < current:
         gained = 100 * (rate / max(state.baseline_rows_per_second or 0, 1) - 1)
         speed += f", {gained:+.0f} % to {before}"

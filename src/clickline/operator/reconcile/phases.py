@@ -36,6 +36,7 @@ def phase_of(job: PaddleJob, status: JobStatus) -> Phase:
     up = {role: counts[role].running + counts[role].succeeded for role in wanted}
     if sum(wanted.values()) and all(up[role] >= wanted[role] for role in wanted):
         return "Running"
+    # Also while the counts alone would say Starting: who looks at the job is to see why it starts.
     if status.phase in ("Restarting", "Scaling"):
         return status.phase
     missing = any(len(counts[role].refs) < wanted[role] for role in wanted)

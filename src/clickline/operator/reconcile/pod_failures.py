@@ -89,6 +89,7 @@ def note_losses(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod], 
 
 def failure_of_job(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod]) -> tuple[str, str] | None:
     """Reason and message if the job has failed for good by its pods."""
+    # Restarts of containers, by the kubelet, count as much as pods that were replaced: the limit is one on failures.
     count = status.restarts + sum(pod.container_restarts for pod in pods)
     if count <= job.spec.backoff_limit:
         return None
@@ -103,6 +104,7 @@ def seconds_until_retry(status: JobStatus, name: str, *, settings: ReconcileSett
     """Seconds before a pod may be made again."""
     if not status.failures or status.phase != "Restarting":
         return 0.0
+    # Where all start over they wait together, for the last that failed; a pod replaced alone waits for itself only.
     last = status.failures[-1]
     if status.restart_revision != status.revision:
         mine = [failure for failure in status.failures if failure.pod == name]

@@ -11,6 +11,7 @@ from clickline.operator.job.paddle_job import BLOCK_PORTS, BLOCKS, FIRST_PORT
 def allocate(held: Mapping[str, int], pods: Iterable[str], *, taken: frozenset[int]) -> dict[str, int]:
     """The block of each pod: the one that it holds, or the lowest that is free."""
     wanted = list(pods)
+    # A pod that is replaced keeps its block: the others have been told its port.
     blocks = {pod: held[pod] for pod in wanted if pod in held}
     used = taken | set(blocks.values())
     free = (port for port in range(FIRST_PORT, FIRST_PORT + BLOCKS * BLOCK_PORTS, BLOCK_PORTS) if port not in used)

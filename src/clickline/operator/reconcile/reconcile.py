@@ -43,6 +43,7 @@ def reconcile(observed: Observed, *, settings: ReconcileSettings, now: datetime)
     job = observed.job
     if job.deleting:
         return deleting(job)
+    # An end is final: a pod that is deleted, or a spec that is changed afterwards, starts nothing again.
     if job.status.finished:
         return after_end(observed, now=now)
     events: list[JobEvent] = []
@@ -53,9 +54,11 @@ def reconcile(observed: Observed, *, settings: ReconcileSettings, now: datetime)
     status = note_autoscaling(job, note_replicas(job, status, events, now=now), now=now)
     pods = [pod for pod in observed.pods if pod.revision >= status.restart_revision]
     names = {name for names in job.pod_names().values() for name in names}
+    # Pods beyond the present number of replicas are not counted: they are on their way out.
     mine = [pod for pod in pods if pod.name in names]
     status = note_last_word(job, with_counts(job, status, mine), mine, now=now)
     end: _End | None = None
+    # Once all workers have succeeded there is nothing to train any more: servers that are lost now are not replaced.
     if phase_of(job, status) not in ("Completing", "Completed"):
         noted = note_failures(job, status, mine, now, events)
         if failure := failure_of_job(job, noted, mine):
@@ -99,6 +102,8 @@ def _resumed(job: PaddleJob, status: JobStatus, now: datetime, events: list[JobE
     if status.phase != "Suspended":
         return status
     events.append(JobEvent("Normal", "Resumed", "the job is resumed"))
+    # Pods of before the suspension may still be terminating under the names of the new ones: by their revision they do
+    # not count.
     revision = status.revision + 1
     status = status.model_copy(
         update={
@@ -201,6 +206,7 @@ def _create(plan: Plan, observed: Observed, *, settings: ReconcileSettings, now:
             plan.creations.append(wanted)
         if observed.group is None or not observed.group.admitted:
             return waiting_sentence(job, observed.group)
+    # Once for each set of pods, to save a request: one that is there is kept as it is.
     if missing and not observed.pods:
         plan.creations.append(token_secret(job))
     for role, index, name in missing:

@@ -25,6 +25,7 @@ def note_replicas(job: PaddleJob, status: JobStatus, events: list[JobEvent], *, 
     )
     everything = _starts_over(job, before, wanted)
     reason = "; all pods start over, from the last checkpoint if the job has one" if everything else ""
+    # The policy changes spec.replicas like anybody else: that it was the policy shows in what it last decided.
     decided = status.autoscaling
     by_policy = decided is not None and decided.desired_replicas == wanted.get("worker") != before.get("worker")
     why = f" by the autoscaling policy: {decided.message}" if decided is not None and by_policy else ""

@@ -72,6 +72,7 @@ def read_config(
     if not is_paddlerec(tree.value):
         raise refusal(str(path), [JobProblem("", _not_a_config(tree.value))])
     flat = _is_flat(tree)
+    # Renamed before it is checked, so that messages are about the names of today, at the lines of the file.
     _rename_engines(tree)
     tree.value = _without_nothing(tree.value)
     config: FirstConfig | FlatConfig | None
@@ -80,6 +81,7 @@ def read_config(
     read: Backend | None = None
     backend_tree = Tree(value=None)
     if backend is not None:
+        # Also if config.yaml is wrong: mistakes in both files are told at once.
         try:
             read, backend_tree = read_backend(backend, tree.value)
         except JobError as error:
@@ -127,6 +129,7 @@ def _is_flat(tree: Tree) -> bool:
         for older, name in _FLAT_KEYS.items():
             if older in runner and name not in runner:
                 _rename(tree, ("runner", older), name)
+    # The first generation has a list of runners, the flat one a single mapping.
     if isinstance(runner, dict | list):
         return isinstance(runner, dict)
     return not any(key in value for key in FIRST_KEYS)

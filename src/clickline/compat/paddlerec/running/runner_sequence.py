@@ -128,6 +128,7 @@ class RunnerSequence:
                 message += "local_cluster_train runs as many processes here"
                 raise self._refusal((*at, "class"), message)
             if runner.engine == "infer":
+                # Without a path, PaddleRec tests what the runner before has trained.
                 trains = any(step.save is not None for step in steps)
                 if not runner.init_model_path and not trains:
                     message = "missing; no runner before it has trained anything to test"
@@ -177,6 +178,7 @@ class RunnerSequence:
         found = find_checkpoint(path).path.resolve() if not path.is_symlink() else path.resolve()
         if directory.resolve() not in found.parents:
             return found
+        # Renamed, not copied: a run starts over in an empty directory, and its checkpoint may be large.
         before = directory.with_name(f"{directory.name}.before")
         _remove(before)
         place = found.relative_to(directory.resolve())

@@ -105,6 +105,7 @@ class RequestDispatcher:
         state = self._context.state
         epoch = state.record_file.epoch
         with state.changed:
+            # The sender has talked to a successor: this process was cut off for a while and must not decide anything.
             if request.writer_epoch > epoch:
                 state.supersede(f"{name} follows a newer coordinator: this one was replaced")
             reply = self._refusal(client)
