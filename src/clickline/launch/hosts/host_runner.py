@@ -33,7 +33,7 @@ from clickline.launch.hosts.host_messages import (
     RunnerFailed,
     RunnerStarted,
 )
-from clickline.launch.hosts.launcher_watch import LauncherWatch, Reporter
+from clickline.launch.hosts.launcher_watch import LauncherLost, LauncherWatch, Reporter
 from clickline.launch.hosts.node_work import NodeWork
 from clickline.processes.child import stopped_by_signals
 from clickline.processes.process import Spec
@@ -87,7 +87,10 @@ def specs_of(plan: HostPlan) -> list[Spec]:
 
 
 def run_plan(plan: HostPlan, *, commands: BinaryIO, reports: BinaryIO) -> int:
-    """Start the processes and report until all have ended, or until the launcher is gone; gives the exit code."""
+    """Start the processes and report until all have ended, or are to be stopped; gives the exit code.
+
+    Raises LauncherLost, when everything is stopped, if that was the reason.
+    """
     directory = Path(plan.directory)
     (directory / "log").mkdir(parents=True, exist_ok=True)
     if not plan.in_place:
@@ -98,9 +101,10 @@ def run_plan(plan: HostPlan, *, commands: BinaryIO, reports: BinaryIO) -> int:
     await_predecessor(directory, patience=plan.silence + plan.grace)
     (directory / PID_FILE).write_text(f"{os.getpid()}\n", encoding="ascii")
     launcher = LauncherWatch(commands, silence=plan.silence)
-    code = _PlanRun(plan, launcher, Reporter(reports, launcher.gone)).run()
-    (directory / PID_FILE).unlink(missing_ok=True)
-    return code
+    try:
+        return _PlanRun(plan, launcher, Reporter(reports, launcher)).run()
+    finally:
+        (directory / PID_FILE).unlink(missing_ok=True)
 
 
 class _PlanRun:
@@ -116,7 +120,7 @@ class _PlanRun:
         self._ended: set[str] = set()
 
     def run(self) -> int:
-        """Gives the exit code."""
+        """Gives the exit code. Raises LauncherLost."""
         code = 0
         try:
             ended = self._prepared() and self._supervised()
@@ -130,6 +134,9 @@ class _PlanRun:
         finally:
             self._at_checkpoints.stop()
         self._follow_logs(last=True)
+        # Looked at before the last message: a launcher that has it may close the connection at once.
+        if self._launcher.is_lost:
+            raise LauncherLost(f"{self._plan.job}: the launcher was not heard any more; all processes were stopped")
         self._reporter.send(RunnerDone())
         return code
 
@@ -188,7 +195,8 @@ def await_predecessor(directory: Path, *, patience: float) -> None:
 
 
 def main() -> int:
-    commands, reports = sys.stdin.buffer, sys.stdout.buffer
+    # Not sys.stdin: Python aborts at its end if a thread still reads from that one.
+    commands, reports = os.fdopen(sys.stdin.fileno(), "rb", closefd=False), sys.stdout.buffer
     try:
         plan = decode_json(commands.readline(LINE_LIMIT), HostPlan)
     except msgspec.MsgspecError as error:
@@ -197,6 +205,9 @@ def main() -> int:
     try:
         with stopped_by_signals():
             return run_plan(plan, commands=commands, reports=reports)
+    except LauncherLost as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except KeyboardInterrupt:
         return 130
 

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from clickline.errors import PeerError
 from clickline.files.typed_json import decode_json
 from clickline.launch.hosts.host_messages import (
     LINE_LIMIT,
@@ -22,18 +23,8 @@ from clickline.launch.hosts.host_messages import (
 _LOOK_EVERY = 0.1
 
 
-class Reporter:
-    """Sends messages to the launcher. One that cannot be told any more is gone."""
-
-    def __init__(self, out: BinaryIO, gone: threading.Event) -> None:
-        self._out, self._gone = out, gone
-
-    def send(self, message: msgspec.Struct) -> None:
-        try:
-            self._out.write(line_of(message))
-            self._out.flush()
-        except (OSError, ValueError):
-            self._gone.set()
+class LauncherLost(PeerError):
+    """Raised when the launcher was not heard for too long, or its connection has ended without a StopCommand."""
 
 
 class LauncherWatch:
@@ -41,6 +32,8 @@ class LauncherWatch:
 
     def __init__(self, commands: BinaryIO, *, silence: float) -> None:
         self.gone = threading.Event()
+        """Whether everything is to be stopped."""
+        self._lost = threading.Event()
         self.started = threading.Event()
         """Whether all hosts are prepared."""
         self._finished = threading.Event()
@@ -51,7 +44,23 @@ class LauncherWatch:
 
     def wait(self, seconds: float) -> bool:
         """Wait so long; whether everything is to be stopped."""
-        return self.gone.wait(seconds) or time.monotonic() - self._heard > self._silence
+        gone = self.gone.wait(seconds)
+        if not gone and time.monotonic() - self._heard > self._silence:
+            self.give_up()
+        return self.gone.is_set()
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost.is_set()
+
+    def give_up(self) -> None:
+        """Count the launcher as lost from now on, even if a cut connection is mended and it is heard again.
+
+        It must then learn that the connection is over. Told that the runner is done, as if all had ended well, it would
+        never start these processes again.
+        """
+        self._lost.set()
+        self.gone.set()
 
     def await_start(self) -> bool:
         """Wait until all hosts are prepared; False if everything is to be stopped."""
@@ -72,11 +81,28 @@ class LauncherWatch:
             while line := self._commands.readline(LINE_LIMIT):
                 match decode_json(line, LauncherMessage):
                     case StopCommand():
-                        break
+                        self.gone.set()
+                        return
                     case StartCommand():
                         self.started.set()
                     case FinishCommand():
                         self._finished.set()
                 # Any message is a sign of life.
                 self._heard = time.monotonic()
-        self.gone.set()
+        self.give_up()
+
+
+class Reporter:
+    """Sends messages to the launcher, as long as it is not lost."""
+
+    def __init__(self, out: BinaryIO, launcher: LauncherWatch) -> None:
+        self._out, self._launcher = out, launcher
+
+    def send(self, message: msgspec.Struct) -> None:
+        if self._launcher.is_lost:
+            return
+        try:
+            self._out.write(line_of(message))
+            self._out.flush()
+        except (OSError, ValueError):
+            self._launcher.give_up()

@@ -7,10 +7,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedIOBase
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO, cast
 
 import msgspec
 
@@ -18,6 +16,7 @@ from clickline.errors import PeerError
 from clickline.files.typed_json import decode_json
 from clickline.launch.hosts.host_messages import LINE_LIMIT, RunnerDone, RunnerFailed
 from clickline.launch.hosts.host_runner import run_plan
+from clickline.launch.hosts.launcher_watch import LauncherLost
 from clickline.launch.hosts.workspace_archive import unpack
 from clickline.launch.mpi.mpi_exchange import MpiExchange
 from clickline.launch.mpi.rank_connections import RankSocket, connect_to_first
@@ -63,23 +62,23 @@ def run_task(task: RankTask, *, rank: int) -> None:
     assert plan is not None  # noqa: S101  (a task without a plan is not run)
     token = plan.environment["CLICKLINE_TOKEN"]
     line = connect_to_first(task.address, task.port, token=token, rank=rank, within=task.patience)
-    commands = _CommandStream(line.reader)
     try:
         if problem := _unpacked(task, Path(plan.directory)):
             for message in (RunnerFailed(problem), RunnerDone()):
                 line.send(message)
         else:
             with _told_by_first_rank(line, grace=plan.grace):
-                run_plan(plan, commands=cast(BinaryIO, commands), reports=line.writer)
-        # A launcher that has said stop leaves the stream open; if it has ended, rank 0 is gone or cut off.
-        if commands.ended:
-            where = f"rank {rank} on {socket.gethostname()}"
-            raise PeerError(f"{where}: the connection to rank 0 is lost, and all processes of this rank were stopped")
+                run_plan(plan, commands=line.reader, reports=line.writer)
         # Rank 0 ends it when it has heard everything.
         line.set_timeout(plan.silence)
         with suppress(OSError, ValueError):
             while line.reader.readline(LINE_LIMIT):
                 pass
+    except LauncherLost:
+        where = f"rank {rank} on {socket.gethostname()}"
+        raise PeerError(
+            f"{where}: the connection to rank 0 is lost, and all processes of this rank were stopped"
+        ) from None
     finally:
         line.close()
 
@@ -93,22 +92,6 @@ def _unpacked(task: RankTask, directory: Path) -> str:
     except (OSError, ValueError) as error:
         return f"{directory} cannot be prepared: {error}"
     return ""
-
-
-class _CommandStream(BufferedIOBase):
-    """Lines of rank 0; remembers whether they have ended."""
-
-    def __init__(self, lines: BinaryIO) -> None:
-        self._lines = lines
-        self.ended = False
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        content = b""
-        try:
-            content = self._lines.readline(-1 if size is None else size)
-        finally:
-            self.ended = not content
-        return content
 
 
 @contextmanager

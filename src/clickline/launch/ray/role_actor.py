@@ -18,10 +18,12 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
+from clickline.errors import PeerError
 from clickline.files.typed_json import decode_json
 from clickline.launch.hosts.data_view import DataView, view_data
 from clickline.launch.hosts.host_messages import HostPlan, RunnerDone, RunnerFailed, line_of
 from clickline.launch.hosts.host_runner import run_plan
+from clickline.launch.hosts.launcher_watch import LauncherLost
 from clickline.launch.hosts.workspace_archive import unpack
 from clickline.launch.ray.ray_cluster import import_ray
 
@@ -57,6 +59,11 @@ class ReportQueue(io.RawIOBase):
     def __init__(self, *, patience: float) -> None:
         self._lines: queue.Queue[bytes] = queue.Queue(_WAITING_LINES)
         self._patience = patience
+        self._failure = ""
+
+    def fail(self, reason: str) -> None:
+        """Let whoever asks for reports from now on fail: there will be none."""
+        self._failure = reason
 
     def write(self, line: Any) -> int:
         try:
@@ -67,7 +74,9 @@ class ReportQueue(io.RawIOBase):
         return len(line)
 
     def take(self, *, wait: float) -> list[bytes]:
-        """The next lines; none if there are none within so many seconds."""
+        """The next lines; none if there are none within so many seconds. Raises PeerError after `fail`."""
+        if self._failure:
+            raise PeerError(self._failure)
         lines: list[bytes] = []
         try:
             lines.append(self._lines.get(timeout=wait))
@@ -128,6 +137,9 @@ class RoleActor:
     def _run(self, plan: HostPlan) -> None:
         try:
             run_plan(plan, commands=self._command_file, reports=cast(BinaryIO, self._reports))
+        except LauncherLost as error:
+            # A launcher that is heard again makes another actor in the place of this one.
+            self._reports.fail(str(error))
         except Exception as error:
             self._reports.write(line_of(RunnerFailed(f"the runner failed: {error!r}")))
             self._reports.write(line_of(RunnerDone()))
