@@ -32,6 +32,8 @@ from support.kubernetes.plain_pods import PlainPods
 from support.kubernetes.process_kubelet import ProcessKubelet
 from support.processes import ENVIRONMENT, run, start, write_job
 
+IMAGE = "registry.example.com/clickline:1"
+
 
 class Launch:
     """The command line, with records of its own."""
@@ -44,7 +46,7 @@ class Launch:
 
     def train(self, settings: dict[str, Any]) -> subprocess.Popen[str]:
         settings["name"] = self.name
-        settings["cluster"]["kubernetes"] = {"namespace": self.jobs.namespace}
+        settings["cluster"]["kubernetes"] = {"namespace": self.jobs.namespace, "image": IMAGE}
         file = write_job(self.directory / "job.yaml", settings)
         self.process = start("train", file, "--on", "kubernetes", "--json", env=self.env)
         return self.process
@@ -217,8 +219,11 @@ def test_edited_objects_that_are_none_are_refused(text: str, message: str) -> No
         given_manifests(text, job, name="JOB20260131120000-1a2b", namespace="n")
 
 
+REFUSED = Job.model_validate(
+    {"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1, "kubernetes": {"image": IMAGE}}}
+)
 MANIFESTS = job_manifests(
-    Job.model_validate({"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1}}),
+    REFUSED,
     workspace=Path(),
     name="JOB20260131120000-1a2b",
     namespace="launched",
@@ -245,7 +250,7 @@ def test_a_cluster_without_the_definition_is_told_of_it(cluster: TestCluster, mo
 
 def test_a_namespace_that_is_not_there_is_refused(launched: JobsClient, cluster: TestCluster) -> None:
     manifests = job_manifests(
-        Job.model_validate({"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1}}),
+        REFUSED,
         workspace=Path(),
         name="JOB20260131120000-1a2b",
         namespace="nowhere",

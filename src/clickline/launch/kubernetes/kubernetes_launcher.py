@@ -13,7 +13,7 @@ from clickline.config import Job
 from clickline.errors import JobError, PeerError
 from clickline.launch.job_records import JobHost, JobRecord, kept_record, new_job_name, new_record
 from clickline.launch.kubernetes.cluster_access import ClusterAccess, find_cluster
-from clickline.launch.kubernetes.cluster_checks import check_cluster, check_job
+from clickline.launch.kubernetes.cluster_checks import check_beginning, check_cluster, check_job
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.given_manifests import given_manifests
 from clickline.launch.kubernetes.job_ending import end_job
@@ -105,21 +105,6 @@ class KubernetesLauncher:
             client.delete("PaddleJob", manifests.namespace, manifests.name, uid=uid)
             raise
         return uid
-
-
-def check_beginning(job: Job, options: LaunchOptions) -> None:
-    """Raise JobError for ways to begin that servers in pods do not have."""
-    given = [
-        ("--resume-from", isinstance(options.resume, str)),
-        ("--fresh", options.fresh),
-        ("--warm-start", bool(options.warm_start)),
-    ]
-    wrong = [name for name, is_given in given if is_given]
-    if wrong and job.resolved_strategy not in ("single", "collective"):
-        raise JobError(
-            f"{', '.join(wrong)}: on Kubernetes, server 0 takes up what it finds in the run's directory, and nothing "
-            "else: leave it out, and choose another `name` or `output` to start over"
-        )
 
 
 def planned_manifests(job: Job, *, workspace: Path) -> JobManifests:
