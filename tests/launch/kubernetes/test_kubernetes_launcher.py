@@ -153,6 +153,26 @@ def test_an_interrupt_leaves_nothing(launch: Launch, criteo: dict[str, str], tmp
     assert launch.record()["phase"] == "stopped"
 
 
+def test_a_job_whose_image_is_not_there_is_given_up_and_deleted(
+    launch: Launch, criteo: dict[str, str], tmp_path: Path
+) -> None:
+    settings = small(criteo, tmp_path)
+    settings["cluster"] |= {"start_timeout": 1, "trainers": 1, "pservers": 1}
+    process = launch.train(settings)
+    name = launch.paddle_job()
+    launch.jobs.until_pods(name, "ps-0", "worker-0")
+    launch.jobs.block_pod(name, "ps-0", reason="Unschedulable", message="0/1 nodes are available")
+    launch.jobs.block_pod(name, "worker-0", reason="ImagePullBackOff", message=f"Back-off pulling image {IMAGE}")
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 7, f"{out}\n{err}"
+    message = json.loads(out)["error"]["message"]
+    assert f"{name} has not started within 1 s (cluster.start_timeout): {name}-worker-0 does not start" in message
+    assert f"the image {IMAGE!r} cannot be pulled" in message
+    assert message.endswith("; the job was stopped")
+    assert launch.left() == []
+    assert launch.record()["phase"] == "failed"
+
+
 def test_a_job_goes_on_without_its_launcher_and_stop_ends_it(
     launch: Launch, criteo: dict[str, str], tmp_path: Path
 ) -> None:
