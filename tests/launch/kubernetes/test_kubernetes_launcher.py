@@ -22,7 +22,8 @@ from clickline.launch.kubernetes.cluster_access import find_cluster
 from clickline.launch.kubernetes.cluster_checks import check_cluster
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.given_manifests import given_manifests
-from clickline.launch.kubernetes.job_manifests import job_manifests
+from clickline.launch.kubernetes.job_manifests import JOB_LABEL, job_manifests
+from clickline.ps.coordinator.state.record import read_record
 from support.clusters import settings_for
 from support.eventually import eventually
 from support.kubernetes.api_server import TestCluster
@@ -44,18 +45,19 @@ class Launch:
         self.name = f"run-{secrets.token_hex(3)}"
         self.process: subprocess.Popen[str] | None = None
 
-    def train(self, settings: dict[str, Any]) -> subprocess.Popen[str]:
+    def train(self, settings: dict[str, Any], *options: str) -> subprocess.Popen[str]:
         settings["name"] = self.name
         settings["cluster"]["kubernetes"] = {"namespace": self.jobs.namespace, "image": IMAGE}
         file = write_job(self.directory / "job.yaml", settings)
-        self.process = start("train", file, "--on", "kubernetes", "--json", env=self.env)
+        self.process = start("train", file, "--on", "kubernetes", "--json", *options, env=self.env)
         return self.process
 
-    def paddle_job(self) -> str:
-        """Its name, once it is there."""
+    def paddle_job(self, *, but: str = "") -> str:
+        """Its name, once it is there; `but` is that of an earlier start."""
 
         def found() -> str | None:
-            return next((name for name in self.jobs.names("paddlejobs") if name.startswith(self.name)), None)
+            names = [name for name in self.jobs.names("paddlejobs") if name.startswith(self.name)]
+            return next((name for name in names if name != but), None)
 
         return str(eventually(found, what="the PaddleJob", process=self.process))
 
@@ -119,6 +121,54 @@ def test_a_job_trains_to_the_end_and_its_result_and_logs_are_told(
         shown = run("logs", record["job"], "pserver.0", env=launch.env).stdout
         assert f"{name}-ps-0 pserver.0: " in shown
         assert "trainer.0:" not in shown
+
+
+def trained(launch: Launch, name: str, directory: Path, *, kill: str = "") -> dict[str, Any]:
+    """The result of a launch whose pods run in a directory. `kill`: a pod whose process is killed at a checkpoint."""
+    process = launch.process
+    assert process is not None
+    directory.mkdir()
+    kubelet = ProcessKubelet(launch.jobs, name, directory)
+    start = (launch.jobs.get("paddlejobs", name) or {})["metadata"]["labels"][JOB_LABEL]
+    killed: list[str] = []
+
+    def step() -> None:
+        kubelet.step()
+        if not kill or killed:
+            return
+        record = read_record(launch.directory / "runs" / launch.name)
+        if record is not None and record.launch == start and record.checkpoint:
+            uid = launch.jobs.pods(name)[f"{name}-{kill}"]["metadata"]["uid"]
+            kubelet.processes[uid].kill()
+            killed.append(uid)
+
+    try:
+        eventually(lambda: process.poll() is not None, what="the end of the launcher", doing=step)
+    finally:
+        kubelet.stop()
+    out, err = process.communicate()
+    assert process.returncode == 0, f"{out}\n{err}\n{kubelet.logs()}"
+    assert bool(killed) == bool(kill)
+    return dict(json.loads(out))
+
+
+@pytest.mark.heavy
+def test_a_run_is_started_over_once_also_if_its_first_server_is_replaced(
+    launch: Launch, criteo: dict[str, str], tmp_path: Path
+) -> None:
+    settings = small(criteo, tmp_path)
+    settings["cluster"] |= {"trainers": 1, "pservers": 1}
+    launch.train(settings)
+    first = launch.paddle_job()
+    result = trained(launch, first, tmp_path / "first")
+    launch.train(settings, "--fresh")
+    second = launch.paddle_job(but=first)
+    # The second pod of server 0 has --fresh among its arguments too.
+    again = trained(launch, second, tmp_path / "second", kill="ps-0")
+    assert again["rows"] >= result["rows"] == 4500
+    logs = [file.read_text() for file in (tmp_path / "second").glob(f"{second}-ps-0-*.log")]
+    assert len(logs) == 2
+    assert [("taking up the run where the coordinator before stood" in log) for log in logs].count(True) == 1
 
 
 @pytest.mark.heavy
