@@ -68,9 +68,10 @@ def test_each_gets_the_job_and_its_place(job: Path, role: str, name: str) -> Non
 
 
 @pytest.mark.usefixtures("doubled")
-def test_a_coordinator_is_told_where_to_begin(job: Path) -> None:
+@pytest.mark.parametrize("role", ["coordinator", "pserver"])
+def test_who_may_lead_a_run_is_told_where_to_begin(job: Path, role: str) -> None:
     for words in ([], ["--resume"], ["--resume-from", "/c"], ["--fresh"], ["--warm-start", "/w"]):
-        assert CliRunner().invoke(app, ["coordinator", str(job), *words]).exit_code == 0
+        assert CliRunner().invoke(app, [role, str(job), *words]).exit_code == 0
     assert [(o["resume"], o["fresh"], o["warm_start"]) for o in role_doubles.options] == [
         (False, False, None),
         (True, False, None),

@@ -17,7 +17,7 @@ from clickline.errors import PeerError
 from clickline.operator.controller.progress_poller import read_report
 from clickline.operator.job.paddle_job import PaddleJob
 from clickline.operator.objects.observed_pod import ObservedPod
-from clickline.operator.reconcile.run_report import RunReport, is_noticeable, note_last_word, trainer_status
+from clickline.operator.reconcile.run_report import RunReport, is_noticeable, note_termination_message, trainer_status
 from support.kubernetes.jobs_client import paddle_job, role
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,12 +99,12 @@ def job_with(**status: Any) -> PaddleJob:
     ],
 )
 def test_what_a_pod_left_when_it_ended_is_what_the_run_came_to(said: str, rows: int | None) -> None:
-    pod = ObservedPod(name="j-worker-0", uid="p", role="worker", index=0, state="succeeded", last_word=said)
+    pod = ObservedPod(name="j-worker-0", uid="p", role="worker", index=0, state="succeeded", termination_message=said)
     job = job_with(trainerStatus={"phase": "training", "rows": 50})
-    status = note_last_word(job, job.status, [pod], now=NOW)
+    status = note_termination_message(job, job.status, [pod], now=NOW)
     assert status.trainer_status is not None
     assert status.trainer_status.rows == (50 if rows is None else rows)
-    again = note_last_word(job, status, [pod], now=NOW + timedelta(seconds=9))
+    again = note_termination_message(job, status, [pod], now=NOW + timedelta(seconds=9))
     assert again == status  # which is written once
 
 

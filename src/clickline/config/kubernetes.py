@@ -60,7 +60,7 @@ class KubernetesPods(Section):
     namespace: _NameOrNone = ""
     """Namespace of the job. Empty = that of the kubeconfig's context."""
     image: Annotated[str, Field(max_length=1024, pattern=IMAGE_PATTERN)] = ""
-    """Image of the containers. Empty = clickline: and this version."""
+    """Image of the containers, which has Clickline in it: `clickline image` says how to build one."""
     pull_secret: _NameOrNone = ""
     """Secret by which the image is pulled."""
     service_account: _NameOrNone = ""

@@ -1,4 +1,4 @@
-"""The last word of a run in a pod: what it came to, in the file that Kubernetes keeps of a container that has ended.
+"""The termination message of a container: what a run came to, in the file that Kubernetes keeps of one that has ended.
 
 Whoever watches pods reads it there, without having asked at the right moment and without seeing the run's directory.
 It is one JSON object, to which parts of the process add what they know, of at most 4096 bytes.

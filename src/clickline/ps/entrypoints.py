@@ -1,22 +1,16 @@
-"""The processes of a run, each from start to end: a parameter server, a trainer, a coordinator."""
+"""Processes of a run, each from start to end: a parameter server, a trainer."""
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
-import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 from clickline.config import Job
 from clickline.data.schema import Schema
-from clickline.errors import CheckpointError, DataError, ReplacedError
-from clickline.progress import LogOnly, Watcher
-from clickline.ps.coordinator.coordinator import Coordinator
-from clickline.ps.coordinator.opening import open_coordinator
-from clickline.ps.coordinator.state.record import RunRecord, read_record
+from clickline.errors import DataError, ReplacedError
+from clickline.ps.coordinator.coordinator_run import CoordinatorThread, beginning_of
 from clickline.ps.coordinator_client import CoordinatorClient, MemberCallbacks
 from clickline.ps.initial_model import InitialModel
 from clickline.ps.member_http import open_member_http
@@ -24,22 +18,31 @@ from clickline.ps.process_role import ProcessRole
 from clickline.ps.protocol.member_messages import ReadyReply, ReadyRequest
 from clickline.ps.server.server import ParameterServer
 from clickline.ps.trainer.node_data import NodeData, look_at_node
-from clickline.train.monitoring.final_status import leave_final_status
 from clickline.train.monitoring.loop_liveness import LoopLiveness, longest_turn
-from clickline.train.preflight import check_options
-from clickline.train.run_files.run_directory import fetched_checkpoint
-from clickline.train.run_files.run_lock import RunLock
-from clickline.train.run_files.run_result import Result, write_result_file
-from clickline.train.run_storage.held_run import held_run
 
 log = logging.getLogger("clickline.cluster")
 _LONGEST_TURN = 60.0
 """Seconds for one turn of a server's loop, which takes half of one."""
 
 
-def run_pserver(job: Job, role: ProcessRole) -> None:
-    """Serve until the coordinator says that the run is over."""
-    hosted = _HostedCoordinator(job, role) if role.hosts_coordinator else None
+def run_pserver(
+    job: Job,
+    role: ProcessRole,
+    *,
+    resume: bool | str | Path = False,
+    fresh: bool = False,
+    warm_start: str | Path | None = None,
+) -> None:
+    """Serve until the coordinator says that the run is over. How the run begins counts where this is server 0.
+
+    All servers of a launcher that knows only roles have the same options: those without the coordinator need none.
+    """
+    hosted: CoordinatorThread | None = None
+    if role.hosts_coordinator:
+        beginning = beginning_of(role, resume=resume, fresh=fresh, warm_start=warm_start)
+        if beginning is None:
+            return
+        hosted = CoordinatorThread(job, role, beginning)
     server = ParameterServer(job=job, part=role.rank, parts=len(role.pservers), address=role.bind, token=role.token)
     coordinator = _client(
         "pserver",
@@ -77,7 +80,7 @@ def run_pserver(job: Job, role: ProcessRole) -> None:
 
 
 def _serve(
-    server: ParameterServer, coordinator: CoordinatorClient, hosted: _HostedCoordinator | None, loop: LoopLiveness
+    server: ParameterServer, coordinator: CoordinatorClient, hosted: CoordinatorThread | None, loop: LoopLiveness
 ) -> None:
     """Join, load, and serve until told to stop."""
     reply = coordinator.join()
@@ -158,125 +161,6 @@ def _look_at_node(job: Job, node: int) -> NodeData | DataError:
         return look_at_node(job, node=node)
     except DataError as error:
         return error
-
-
-def run_coordinator(
-    job: Job,
-    role: ProcessRole,
-    *,
-    resume: bool | str | Path = False,
-    fresh: bool = False,
-    warm_start: str | Path | None = None,
-    watcher: Watcher | None = None,
-) -> Result | None:
-    """Coordinate one run; None if it had been finished by the time that its launcher started this process again.
-
-    The run of a coordinator that was killed before it was finished is taken up.
-    """
-    for notice in check_options(resume=bool(resume), fresh=fresh, warm_start=warm_start is not None):
-        log.warning("%s", notice)
-    watcher = watcher or LogOnly()
-    earlier = _record_of(role.launch, role.directory)
-    if earlier is not None:
-        if earlier.phase == "finished":
-            log.info("the run was finished before this process was started again")
-            return None
-        # The options are those of the first time, and were carried out then. A run that had failed goes on from its
-        # last checkpoint; what was only killed is taken up where it stood.
-        failed = earlier.phase in ("failed", "interrupted") and earlier.checkpoint is not None
-        resume, fresh, warm_start = failed, False, None
-    if not isinstance(resume, bool):
-        resume = fetched_checkpoint(resume)
-    warm_start = None if warm_start is None else fetched_checkpoint(warm_start)
-    with held_run(
-        job,
-        role="coordinator",
-        watcher=watcher,
-        resume=resume,
-        fresh=fresh,
-        takes_up=True,
-        directory=role.directory,
-    ) as lock:
-        coordinator = open_coordinator(
-            job,
-            lock=lock,
-            address=role.bind,
-            token=role.token,
-            resume=resume,
-            fresh=fresh,
-            warm_start=warm_start,
-            watcher=watcher,
-            recover=True,
-            launch=role.launch,
-        )
-        try:
-            result = coordinator.run()
-        finally:
-            coordinator.close()
-        return write_result(coordinator, result, lock=lock)
-
-
-def _record_of(launch: str, directory: Path) -> RunRecord | None:
-    """What a coordinator of the same start of the job has left; None if this one is the first."""
-    if not launch:
-        return None
-    try:
-        record = read_record(directory)
-    except CheckpointError:  # of which start it was is unknown; `open_coordinator` goes on from a checkpoint
-        return None
-    return record if record is not None and record.launch == launch else None
-
-
-def write_result(coordinator: Coordinator, result: Result, *, lock: RunLock) -> Result:
-    """Write what a run came to, and what happened on the way, to its directory."""
-    return write_result_file(lock, result, coordinator.account())
-
-
-class _HostedCoordinator(threading.Thread):
-    """The coordinator in the process of the first server, for jobs that name no other."""
-
-    def __init__(self, job: Job, role: ProcessRole) -> None:
-        super().__init__(name="clickline-coordinator", daemon=True)
-        self.failure: Exception | None = None
-        self._held = ExitStack()
-        self._lock = self._held.enter_context(
-            held_run(
-                job,
-                role="pserver 0, the coordinator in it",
-                watcher=LogOnly(),
-                takes_up=True,
-                directory=role.directory,
-            )
-        )
-        try:
-            self.coordinator = open_coordinator(
-                job,
-                lock=self._lock,
-                address=role.coordinator_bind,
-                token=role.token,
-                resume=False,
-                fresh=False,
-                watcher=LogOnly(),
-                recover=True,
-                environ={},  # the environment is about the server
-            )
-        except BaseException:
-            self._held.__exit__(*sys.exc_info())
-            raise
-        self.start()
-
-    def run(self) -> None:
-        try:
-            with self._held:
-                try:
-                    result = self.coordinator.run()
-                finally:
-                    self.coordinator.close()
-                write_result(self.coordinator, result, lock=self._lock)
-                leave_final_status(self.coordinator.status())
-        except Exception as error:
-            self.failure = error
-            log.error("%s", error)
 
 
 def _client(

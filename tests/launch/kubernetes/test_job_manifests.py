@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from clickline.cli.all_verbs import app
 from clickline.config import Job
 from clickline.errors import JobError
 from clickline.launch.kubernetes.cluster_access import find_cluster
-from clickline.launch.kubernetes.cluster_checks import check_job
+from clickline.launch.kubernetes.cluster_checks import check_beginning, check_job
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.job_manifests import JobManifests, job_manifests, resource_name
+from clickline.launch.launchers import LaunchOptions
+from clickline.progress import LogOnly
 from support.key_effects.probes import GIVEN, VALUES
 from support.kubernetes.api_server import TestCluster
 
@@ -26,7 +29,8 @@ CURRENT = "1.37"
 
 
 def settings(**changes: Any) -> dict[str, Any]:
-    cluster = {"pservers": 2, "trainers": 3, **changes.pop("cluster", {})}
+    cluster = {"pservers": 2, "trainers": 3, "kubernetes": {}, **changes.pop("cluster", {})}
+    cluster["kubernetes"] = {"image": "example.com/clickline:1", **cluster["kubernetes"]}
     return {"name": "ctr", "data": {"train": ["/data/train.tsv"]}, "cluster": cluster, "output": "/data/runs"} | changes
 
 
@@ -123,11 +127,54 @@ def test_code_that_cannot_go_along_is_refused(tmp_path: Path, name: str, message
 
 
 def test_what_kubernetes_cannot_do_is_refused_all_at_once() -> None:
-    job = settings(cluster={"hosts": [{"host": "a"}]}, data={"train": ["train.tsv"], "placement": "node"})
+    cluster = {"hosts": [{"host": "a"}], "kubernetes": {"image": ""}}
+    job = settings(cluster=cluster, data={"train": ["train.tsv"], "placement": "node"})
     with pytest.raises(JobError) as caught:
         check_job(Job.model_validate(job))
-    for words in ("cluster.hosts is for --on ssh", "data.placement: node needs hosts", "'train.tsv' is a path from"):
+    for words in (
+        "cluster.kubernetes.image is not set, and pods need an image that has Clickline: `clickline image`",
+        "cluster.hosts is for --on ssh",
+        "data.placement: node needs hosts",
+        "'train.tsv' is a path from",
+    ):
         assert words in str(caught.value)
+
+
+def launch_options(**given: Any) -> LaunchOptions:
+    return LaunchOptions(workspace=Path(), watcher=LogOnly(), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"resume": True}, "--resume: output is 'runs', in no volume and at no URL"),
+        ({"resume": "/home/me/run"}, "--resume-from: '/home/me/run' is a path that pods do not have: expected a URL"),
+        ({"warm_start": "runs/ctr"}, "--warm-start: 'runs/ctr' is a path that pods do not have"),
+        ({"warm_start": "s3://me:pw@bucket/run"}, "--warm-start: the address holds a password; set it in a Secret"),
+    ],
+)
+def test_a_beginning_that_pods_cannot_have_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(JobError, match=re.escape(message)) as caught:
+        check_beginning(Job.model_validate(settings(output="runs")), launch_options(**given))
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"resume": True}, {"resume": "/data/runs/ctr"}, {"warm_start": "s3://bucket/run"}, {"fresh": True}],
+)
+def test_server_0_is_told_how_the_run_begins(given: dict[str, Any]) -> None:
+    volumes = {"kubernetes": {"volumes": [{"claim": "data", "path": "/data"}]}}
+    job, options = Job.model_validate(settings(cluster=volumes)), launch_options(**given)
+    check_beginning(job, options)
+    manifests = job_manifests(
+        job, workspace=Path(), name="JOB20260131120000-1a2b", namespace="n", arguments=options.beginning
+    )
+    (server,) = manifests.paddle_job["spec"]["ps"]["template"]["spec"]["containers"]
+    assert server["args"] == ["pserver", "/job/job.yaml", *options.beginning]
+    assert {"name": "CLICKLINE_LAUNCH", "value": "JOB20260131120000-1a2b"} in server["env"]
+    (trainer,) = manifests.paddle_job["spec"]["worker"]["template"]["spec"]["containers"]
+    assert trainer["args"] == ["trainer", "/job/job.yaml"]
 
 
 @pytest.mark.parametrize(

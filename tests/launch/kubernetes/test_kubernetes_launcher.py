@@ -22,7 +22,8 @@ from clickline.launch.kubernetes.cluster_access import find_cluster
 from clickline.launch.kubernetes.cluster_checks import check_cluster
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.given_manifests import given_manifests
-from clickline.launch.kubernetes.job_manifests import job_manifests
+from clickline.launch.kubernetes.job_manifests import JOB_LABEL, job_manifests
+from clickline.ps.coordinator.state.record import read_record
 from support.clusters import settings_for
 from support.eventually import eventually
 from support.kubernetes.api_server import TestCluster
@@ -31,6 +32,8 @@ from support.kubernetes.log_server import log_server
 from support.kubernetes.plain_pods import PlainPods
 from support.kubernetes.process_kubelet import ProcessKubelet
 from support.processes import ENVIRONMENT, run, start, write_job
+
+IMAGE = "registry.example.com/clickline:1"
 
 
 class Launch:
@@ -42,18 +45,19 @@ class Launch:
         self.name = f"run-{secrets.token_hex(3)}"
         self.process: subprocess.Popen[str] | None = None
 
-    def train(self, settings: dict[str, Any]) -> subprocess.Popen[str]:
+    def train(self, settings: dict[str, Any], *options: str) -> subprocess.Popen[str]:
         settings["name"] = self.name
-        settings["cluster"]["kubernetes"] = {"namespace": self.jobs.namespace}
+        settings["cluster"]["kubernetes"] = {"namespace": self.jobs.namespace, "image": IMAGE}
         file = write_job(self.directory / "job.yaml", settings)
-        self.process = start("train", file, "--on", "kubernetes", "--json", env=self.env)
+        self.process = start("train", file, "--on", "kubernetes", "--json", *options, env=self.env)
         return self.process
 
-    def paddle_job(self) -> str:
-        """Its name, once it is there."""
+    def paddle_job(self, *, but: str = "") -> str:
+        """Its name, once it is there; `but` is that of an earlier start."""
 
         def found() -> str | None:
-            return next((name for name in self.jobs.names("paddlejobs") if name.startswith(self.name)), None)
+            names = [name for name in self.jobs.names("paddlejobs") if name.startswith(self.name)]
+            return next((name for name in names if name != but), None)
 
         return str(eventually(found, what="the PaddleJob", process=self.process))
 
@@ -119,6 +123,54 @@ def test_a_job_trains_to_the_end_and_its_result_and_logs_are_told(
         assert "trainer.0:" not in shown
 
 
+def trained(launch: Launch, name: str, directory: Path, *, kill: str = "") -> dict[str, Any]:
+    """The result of a launch whose pods run in a directory. `kill`: a pod whose process is killed at a checkpoint."""
+    process = launch.process
+    assert process is not None
+    directory.mkdir()
+    kubelet = ProcessKubelet(launch.jobs, name, directory)
+    start = (launch.jobs.get("paddlejobs", name) or {})["metadata"]["labels"][JOB_LABEL]
+    killed: list[str] = []
+
+    def step() -> None:
+        kubelet.step()
+        if not kill or killed:
+            return
+        record = read_record(launch.directory / "runs" / launch.name)
+        if record is not None and record.launch == start and record.checkpoint:
+            uid = launch.jobs.pods(name)[f"{name}-{kill}"]["metadata"]["uid"]
+            kubelet.processes[uid].kill()
+            killed.append(uid)
+
+    try:
+        eventually(lambda: process.poll() is not None, what="the end of the launcher", doing=step)
+    finally:
+        kubelet.stop()
+    out, err = process.communicate()
+    assert process.returncode == 0, f"{out}\n{err}\n{kubelet.logs()}"
+    assert bool(killed) == bool(kill)
+    return dict(json.loads(out))
+
+
+@pytest.mark.heavy
+def test_a_run_is_started_over_once_also_if_its_first_server_is_replaced(
+    launch: Launch, criteo: dict[str, str], tmp_path: Path
+) -> None:
+    settings = small(criteo, tmp_path)
+    settings["cluster"] |= {"trainers": 1, "pservers": 1}
+    launch.train(settings)
+    first = launch.paddle_job()
+    result = trained(launch, first, tmp_path / "first")
+    launch.train(settings, "--fresh")
+    second = launch.paddle_job(but=first)
+    # The second pod of server 0 has --fresh among its arguments too.
+    again = trained(launch, second, tmp_path / "second", kill="ps-0")
+    assert again["rows"] >= result["rows"] == 4500
+    logs = [file.read_text() for file in (tmp_path / "second").glob(f"{second}-ps-0-*.log")]
+    assert len(logs) == 2
+    assert [("taking up the run where the coordinator before stood" in log) for log in logs].count(True) == 1
+
+
 @pytest.mark.heavy
 def test_a_job_that_fails_tells_the_pod_and_its_reason(launch: Launch, criteo: dict[str, str], tmp_path: Path) -> None:
     settings = small({"train": "/nowhere/train.tsv", "test": criteo["test"]}, tmp_path)
@@ -149,6 +201,26 @@ def test_an_interrupt_leaves_nothing(launch: Launch, criteo: dict[str, str], tmp
     assert process.returncode == 130, f"{out}\n{err}"
     assert launch.left() == []
     assert launch.record()["phase"] == "stopped"
+
+
+def test_a_job_whose_image_is_not_there_is_given_up_and_deleted(
+    launch: Launch, criteo: dict[str, str], tmp_path: Path
+) -> None:
+    settings = small(criteo, tmp_path)
+    settings["cluster"] |= {"start_timeout": 1, "trainers": 1, "pservers": 1}
+    process = launch.train(settings)
+    name = launch.paddle_job()
+    launch.jobs.until_pods(name, "ps-0", "worker-0")
+    launch.jobs.block_pod(name, "ps-0", reason="Unschedulable", message="0/1 nodes are available")
+    launch.jobs.block_pod(name, "worker-0", reason="ImagePullBackOff", message=f"Back-off pulling image {IMAGE}")
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 7, f"{out}\n{err}"
+    message = json.loads(out)["error"]["message"]
+    assert f"{name} has not started within 1 s (cluster.start_timeout): {name}-worker-0 does not start" in message
+    assert f"the image {IMAGE!r} cannot be pulled" in message
+    assert message.endswith("; the job was stopped")
+    assert launch.left() == []
+    assert launch.record()["phase"] == "failed"
 
 
 def test_a_job_goes_on_without_its_launcher_and_stop_ends_it(
@@ -217,8 +289,11 @@ def test_edited_objects_that_are_none_are_refused(text: str, message: str) -> No
         given_manifests(text, job, name="JOB20260131120000-1a2b", namespace="n")
 
 
+REFUSED = Job.model_validate(
+    {"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1, "kubernetes": {"image": IMAGE}}}
+)
 MANIFESTS = job_manifests(
-    Job.model_validate({"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1}}),
+    REFUSED,
     workspace=Path(),
     name="JOB20260131120000-1a2b",
     namespace="launched",
@@ -245,7 +320,7 @@ def test_a_cluster_without_the_definition_is_told_of_it(cluster: TestCluster, mo
 
 def test_a_namespace_that_is_not_there_is_refused(launched: JobsClient, cluster: TestCluster) -> None:
     manifests = job_manifests(
-        Job.model_validate({"name": "refused", "data": {"train": ["/data/a"]}, "cluster": {"pservers": 1}}),
+        REFUSED,
         workspace=Path(),
         name="JOB20260131120000-1a2b",
         namespace="nowhere",

@@ -63,10 +63,24 @@ def test_everything_that_is_missing_is_said_at_once_with_what_looks_like_it() ->
         read_settings({"PADDLE_JOBNAME": "a", "PADDLE_TRAINER_NUM": "2"}, role=None)
     text = str(caught.value)
     assert "PADDLE_JOB_NAME is not set: the value of the label paddle-job of the job's pods; PADDLE_JOBNAME is" in text
-    assert "PADDLE_TRAINERS_NUM is not set: the number of trainers; PADDLE_TRAINER_NUM is set: is it that?" in text
-    assert "PADDLE_PSERVERS_NUM is not set" in text
-    assert "TRAINING_ROLE is not set: PSERVER or TRAINER" in text
+    assert "the number of trainers; PADDLE_TRAINER_NUM is set: did you mean PADDLE_TRAINERS_NUM?" in text
+    assert "PADDLE_PSERVERS_NUM or PSERVERS is not set: the number of parameter servers\n" in text
+    assert "TRAINING_ROLE or PADDLE_TRAINING_ROLE is not set: PSERVER or TRAINER" in text
     assert "there is nothing to run: set ENTRY" in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [("TRAINNERS", "TRAINERS"), ("PADDLE_TRAINERS_NUMBER", "PADDLE_TRAINERS_NUM"), ("WORKERS", None)],
+)
+def test_each_name_of_a_missing_variable_is_compared_with_what_is_set(variable: str, meant: str | None) -> None:
+    others = {name: value for name, value in FLUID.items() if name != "PADDLE_TRAINERS_NUM"}
+    with pytest.raises(JobError) as caught:
+        read_settings({**others, variable: "2"}, role="pserver")
+    hint = f"; {variable} is set: did you mean {meant}?" if meant else ""
+    assert str(caught.value).splitlines()[1:] == [
+        f"  PADDLE_TRAINERS_NUM or TRAINERS is not set: the number of trainers{hint}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +102,7 @@ def test_wrong_values_are_refused(changes: dict[str, str], message: str) -> None
 def test_a_variable_that_looks_like_another_is_named() -> None:
     env = {**FLUID, "PADDLE_CURENT_IP": "10.0.0.1", "PADDLE_GLOO_RENDEZVOUS": "3"}
     assert misspelt(env) == [
-        "PADDLE_CURENT_IP is set, which means nothing here, and PADDLE_CURRENT_IP is not: is it that?"
+        "PADDLE_CURENT_IP is set, which means nothing here, and PADDLE_CURRENT_IP is not: did you mean that?"
     ]
 
 

@@ -15,7 +15,7 @@ def remember(job: Any, place: Any, **named: Any) -> None:
     options.append(named)
 
 
-def wait(job: Any, place: Any) -> None:
+def wait(job: Any, place: Any, **_options: Any) -> None:
     try:
         logging.getLogger("clickline.anything").info("%s runs %s", place.name, job.name)
         time.sleep(600)

@@ -182,6 +182,17 @@ class JobsClient:
         states = [] if evicted else [_container(state={"terminated": terminated})]
         self._pod_status(pod, phase="Failed", containerStatuses=states, **more)
 
+    def block_pod(self, job: str, name: str, *, reason: str, message: str = "") -> None:
+        """Have a pod wait as the kubelet, or for Unschedulable the scheduler, leaves it that cannot start it."""
+        pod = self._pod(f"{job}-{name}")
+        if reason == "Unschedulable":
+            condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+            self._pod_status(pod, phase="Pending", conditions=[condition])
+            return
+        waiting = {"reason": reason, "message": message}
+        container = {**_container(state={"waiting": waiting}), "name": pod["spec"]["containers"][0]["name"]}
+        self._pod_status(pod, phase="Pending", containerStatuses=[container])
+
     def make_node(self, name: str, port: int) -> str:
         """A node whose kubelet, as far as logs go, listens on a port of this machine."""
         self._http.post("/api/v1/nodes", json={"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})

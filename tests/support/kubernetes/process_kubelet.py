@@ -53,7 +53,7 @@ class ProcessKubelet:
             elif (code := self.processes[uid].poll()) is not None and uid not in self.ended:
                 self.ended[uid] = code
                 if code == 0:
-                    self._jobs.succeed_pods(self._job, short, message=self._last_words(uid))
+                    self._jobs.succeed_pods(self._job, short, message=self._termination_message(uid))
                 else:
                     self._jobs.fail_pod(self._job, short, exit_code=code if code > 0 else 128 - code)
 
@@ -68,7 +68,7 @@ class ProcessKubelet:
             for file in sorted(self._directory.glob("*.log"))
         )
 
-    def _last_words(self, uid: str) -> str:
+    def _termination_message(self, uid: str) -> str:
         """What the container has left in its termination log."""
         file = self._directory / uid / "termination-log"
         return file.read_text() if file.exists() else ""

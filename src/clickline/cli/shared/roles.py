@@ -16,7 +16,7 @@ log = logging.getLogger("clickline.launch")
 RUNNERS = {
     "pserver": "clickline.ps.entrypoints:run_pserver",
     "trainer": "clickline.ps.entrypoints:run_trainer",
-    "coordinator": "clickline.ps.entrypoints:run_coordinator",
+    "coordinator": "clickline.ps.coordinator.coordinator_run:run_coordinator",
 }
 """The function that each role runs: it takes the job, the process's role, and the options that its verb has."""
 
@@ -44,7 +44,9 @@ def run_role(role: str | None, read: Callable[[list[str]], Draft], **options: An
         for line in flags.report().splitlines():
             log.warning(line)
         draft = read([*flags.overrides, *process.overrides])
-        if launched() or options.get("resume"):
+        # Servers that do not lead the run may have its options, and not its directory.
+        leads = process.role == "coordinator" or process.hosts_coordinator
+        if launched() or (options.get("resume") and leads):
             use_own_code(code_directory(draft.loaded.job, of_url=not launched()))
         if not launched():
             _check(draft, process, flags)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from clickline.config import Job
+from clickline.config.run_location import is_elsewhere
+from clickline.config.secrets.secret_checks import carries_password
 from clickline.errors import JobError, PeerError
 from clickline.files.storage import is_url
 from clickline.launch.kubernetes.cluster_client import ClusterClient, ClusterRefusal
-from clickline.launch.kubernetes.job_manifests import JOB_LABEL, RUN_LABEL, JobManifests
+from clickline.launch.kubernetes.job_manifests import JOB_LABEL, RUN_LABEL, JobManifests, is_below, output_in_pods
+from clickline.launch.launchers import LaunchOptions
 
 _RIGHTS = (
     ("create", "PaddleJob", ""),
@@ -25,6 +28,11 @@ FINISHED = ("Completed", "Failed")
 def check_job(job: Job) -> None:
     """Raise JobError, with everything that is wrong, unless Kubernetes can run the processes of a job."""
     problems = []
+    if not job.cluster.kubernetes.image:
+        problems.append(
+            "cluster.kubernetes.image is not set, and pods need an image that has Clickline: `clickline image` says "
+            "how to build one"
+        )
     if job.cluster.hosts:
         problems.append(
             "cluster.hosts is for --on ssh: Kubernetes chooses the nodes itself; leave it out, and say how many pods "
@@ -45,6 +53,30 @@ def check_job(job: Job) -> None:
             f"data: {relative[0]!r} is a path from this directory, which pods do not have: expected a URL, or an "
             "absolute path in a volume of cluster.kubernetes.volumes or in the image"
         )
+    if problems:
+        raise JobError(_listed(problems))
+
+
+def check_beginning(job: Job, options: LaunchOptions) -> None:
+    """Raise JobError, with everything that is wrong, unless pods can begin the run as it is asked for."""
+    problems = []
+    if options.resume is True and not output_in_pods(job)[1]:
+        problems.append(
+            f"--resume: output is {job.output!r}, in no volume and at no URL, so nothing is left of an earlier run: "
+            "--resume-from names a checkpoint at a URL or in a volume"
+        )
+    given = {"--resume-from": options.resume, "--warm-start": options.warm_start}
+    for option, where in given.items():
+        if not isinstance(where, str) or not where:
+            continue
+        if carries_password(where):
+            # Not repeated: it would be in the terminal's history already, and must not be in the cluster's as well.
+            problems.append(f"{option}: the address holds a password; set it in a Secret of cluster.kubernetes.secrets")
+        elif not is_elsewhere(where) and not any(is_below(where, one.path) for one in job.cluster.kubernetes.volumes):
+            problems.append(
+                f"{option}: {where!r} is a path that pods do not have: expected a URL, or a path in a volume of "
+                "cluster.kubernetes.volumes; copy the checkpoint there first"
+            )
     if problems:
         raise JobError(_listed(problems))
 

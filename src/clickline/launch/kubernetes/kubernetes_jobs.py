@@ -12,7 +12,7 @@ from clickline.launch.job_records import JobRecord
 from clickline.launch.kubernetes.cluster_access import find_cluster
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.job_ending import end_job
-from clickline.launch.kubernetes.job_follower import failure_text
+from clickline.launch.kubernetes.job_monitor import failure_text
 from clickline.launch.kubernetes.pod_logs import pods_of, process_of
 
 _PHASES = {"Completed": "finished", "Failed": "failed", "Suspended": "interrupted", "Running": "training"}

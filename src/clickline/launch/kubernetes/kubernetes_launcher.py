@@ -13,12 +13,12 @@ from clickline.config import Job
 from clickline.errors import JobError, PeerError
 from clickline.launch.job_records import JobHost, JobRecord, kept_record, new_job_name, new_record
 from clickline.launch.kubernetes.cluster_access import ClusterAccess, find_cluster
-from clickline.launch.kubernetes.cluster_checks import check_cluster, check_job
+from clickline.launch.kubernetes.cluster_checks import check_beginning, check_cluster, check_job
 from clickline.launch.kubernetes.cluster_client import ClusterClient
 from clickline.launch.kubernetes.given_manifests import given_manifests
 from clickline.launch.kubernetes.job_ending import end_job
-from clickline.launch.kubernetes.job_follower import JobFollower
 from clickline.launch.kubernetes.job_manifests import JobManifests, job_manifests
+from clickline.launch.kubernetes.job_monitor import JobMonitor, JobNotStarted
 from clickline.launch.kubernetes.pod_logs import process_of
 from clickline.launch.launchers import LaunchedResult, LaunchOptions
 from clickline.operator.job.fields import KubernetesObject
@@ -86,7 +86,12 @@ class KubernetesLauncher:
                 uid = self._make(client, manifests)
                 self._options.on_start()
                 self._watcher.begin(f"{name} in namespace {namespace}")
-                return JobFollower(client, namespace, name, watcher=self._watcher, log=out).follow(uid)
+                patience = self._job.cluster.start_timeout
+                monitor = JobMonitor(client, namespace, name, start_timeout=patience, watcher=self._watcher, log=out)
+                return monitor.follow(uid)
+            except JobNotStarted as error:
+                # Nothing has run yet, so there is nothing to keep, and Kubernetes would try for ever.
+                raise JobNotStarted(f"{error}; the job was {end_job(client, namespace, name)}") from None
             except KeyboardInterrupt:
                 self._watcher.end()
                 self._watcher.say(f"stopping {name}: its pods are deleted; those that save a checkpoint do so first")
@@ -107,21 +112,6 @@ class KubernetesLauncher:
         return uid
 
 
-def check_beginning(job: Job, options: LaunchOptions) -> None:
-    """Raise JobError for ways to begin that servers in pods do not have."""
-    given = [
-        ("--resume-from", isinstance(options.resume, str)),
-        ("--fresh", options.fresh),
-        ("--warm-start", bool(options.warm_start)),
-    ]
-    wrong = [name for name, is_given in given if is_given]
-    if wrong and job.resolved_strategy not in ("single", "collective"):
-        raise JobError(
-            f"{', '.join(wrong)}: on Kubernetes, server 0 takes up what it finds in the run's directory, and nothing "
-            "else: leave it out, and choose another `name` or `output` to start over"
-        )
-
-
 def planned_manifests(job: Job, *, workspace: Path) -> JobManifests:
     """What a launch would make. The namespace is that of the kubeconfig, if there is one."""
     check_job(job)
@@ -140,7 +130,7 @@ def _result(pods: list[KubernetesObject], *, job: str) -> LaunchedResult | None:
     for leader in _LEADERS:
         if (pod := by_process.get(leader)) is None:
             continue
-        result = read_termination_message(_last_words(pod)).get("result")
+        result = read_termination_message(_termination_message(pod)).get("result")
         try:
             return LaunchedResult.read(json.dumps(result).encode(), host=pod["metadata"]["name"], job=job)
         except PeerError:
@@ -148,7 +138,7 @@ def _result(pods: list[KubernetesObject], *, job: str) -> LaunchedResult | None:
     return None
 
 
-def _last_words(pod: KubernetesObject) -> str:
+def _termination_message(pod: KubernetesObject) -> str:
     states: list[dict[str, Any]] = (pod.get("status") or {}).get("containerStatuses") or []
     ended = [(one.get("state") or {}).get("terminated") or {} for one in states]
     return next((str(one["message"]) for one in ended if one.get("message")), "")

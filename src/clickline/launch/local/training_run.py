@@ -33,8 +33,8 @@ from clickline.processes.process_events import ProcessEvent
 from clickline.processes.supervisor import Supervisor
 from clickline.progress import LogOnly, Watcher
 from clickline.ps.coordinator.coordinator import Coordinator
+from clickline.ps.coordinator.coordinator_run import write_result
 from clickline.ps.coordinator.opening import open_coordinator
-from clickline.ps.entrypoints import write_result
 from clickline.train.checkpoints import checkpoint_files
 from clickline.train.checkpoints.resume import check_same_job, checkpoint_to_resume, refuse_position
 from clickline.train.interrupts import TrainingInterrupted

@@ -1,4 +1,4 @@
-"""A pod as the operator sees it: whose it is, in which of six states, and how it failed."""
+"""A pod as the operator sees it: whose it is, in which of six states, and how it failed or why it does not start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from clickline.operator.job.fields import KubernetesObject
 from clickline.operator.objects.names import REVISION_ANNOTATION, ROLE_LABEL
+from clickline.operator.objects.start_blocker import StartBlocker, start_blocker
 from clickline.processes.exit_reasons import in_words
 
 PodState = Literal["pending", "starting", "running", "failed", "succeeded", "unknown"]
@@ -30,8 +31,10 @@ class ObservedPod:
     exit_code: int | None = None
     message: str = ""
     ended_at: str = ""
-    last_word: str = ""
-    """The termination message of the first container of a pod that has succeeded."""
+    termination_message: str = ""
+    """Of the first container of a pod that has succeeded."""
+    blocker: StartBlocker | None = None
+    """What keeps it from starting."""
 
     @property
     def ended(self) -> bool:
@@ -43,8 +46,6 @@ class ObservedPod:
         name, annotations = metadata["name"], metadata.get("annotations") or {}
         state = _state(status)
         reason, exit_code, message, ended_at = _failure(status) if state == "failed" else ("", None, "", "")
-        if state == "pending":
-            message = _waiting(status)
         return cls(
             name=name,
             uid=metadata["uid"],
@@ -59,7 +60,9 @@ class ObservedPod:
             exit_code=exit_code,
             message=message[:_LONGEST_MESSAGE],
             ended_at=ended_at,
-            last_word=_last_word(body, status) if state == "succeeded" else "",
+            termination_message=_termination_message(body, status) if state == "succeeded" else "",
+            # Also of one that has run: its containers may be started again, on a node that has lost the image.
+            blocker=start_blocker(body) if state in ("pending", "starting") else None,
         )
 
 
@@ -92,20 +95,8 @@ def _failure(status: KubernetesObject) -> tuple[str, int | None, str, str]:
     return reason, exit_code, f"{words}; it said: {said}" if said else words, ended_at
 
 
-def _last_word(body: KubernetesObject, status: KubernetesObject) -> str:
+def _termination_message(body: KubernetesObject, status: KubernetesObject) -> str:
     containers = (body.get("spec") or {}).get("containers") or ()
     first = containers[0]["name"] if containers else ""
     ends = [one for one in status.get("containerStatuses") or () if one["name"] == first]
     return next((str(((one.get("state") or {}).get("terminated") or {}).get("message") or "") for one in ends), "")
-
-
-def _waiting(status: KubernetesObject) -> str:
-    """Why a pod does not start, if something says so; a container that waits for its endpoints is not worth a word."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
-    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        waiting = (one.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"):
-            return f"{waiting['reason']}: {waiting.get('message') or one.get('image', '')}"
-    return ""

@@ -7,6 +7,7 @@ from datetime import datetime
 from clickline.operator.job.job_status import JobStatus
 from clickline.operator.job.paddle_job import PADDLE_FINALIZER, PaddleJob
 from clickline.operator.objects.gang import POD_GROUPS
+from clickline.operator.reconcile.blocked_pods import note_blocked_pods
 from clickline.operator.reconcile.phases import with_condition, with_counts
 from clickline.operator.reconcile.plan import Deletion, JobEvent, Observed, Plan, seconds_since
 
@@ -20,7 +21,7 @@ def deleting(job: PaddleJob) -> Plan:
 def suspended(observed: Observed, status: JobStatus, *, now: datetime) -> Plan:
     """A job that is to stop: its pods are deleted, its token and endpoints stay."""
     job = observed.job
-    events = []
+    events: list[JobEvent] = []
     if status.phase != "Suspended":
         events.append(JobEvent("Normal", "Suspended", "the job is suspended"))
     message = "the job is suspended; set spec.suspend to false to resume it"
@@ -29,6 +30,7 @@ def suspended(observed: Observed, status: JobStatus, *, now: datetime) -> Plan:
     )
     if not observed.pods:
         status = status.model_copy(update={"port_blocks": {}})
+    status = note_blocked_pods(job, status, [], events, now=now)
     for kind, holds in (("Running", False), ("Suspended", True)):
         status = with_condition(
             status, kind, holds, reason="Suspended", message=message, generation=job.generation, now=now

@@ -11,6 +11,9 @@ from clickline.operator.job.paddle_job import PaddleJob
 from clickline.operator.objects.observed_pod import ObservedPod
 from clickline.operator.reconcile.plan import timestamp
 
+START_BLOCKED = "StartBlocked"
+"""Condition: a pod is kept from starting, and by what."""
+
 
 def with_counts(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod]) -> JobStatus:
     """The status with the counts of the pods that are of the job's present revision."""
@@ -48,7 +51,7 @@ def phase_of(job: PaddleJob, status: JobStatus) -> Phase:
     return "Starting" if any(one.starting or one.running for one in counts.values()) else "Pending"
 
 
-def sentence(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod]) -> str:
+def sentence(job: PaddleJob, status: JobStatus) -> str:
     """Where the job stands, in words that stay the same as long as it stands there."""
     wanted = job.spec.replicas()
     counts = ", ".join(
@@ -61,9 +64,9 @@ def sentence(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod]) -> 
     if status.phase == "Restarting" and status.restarts and status.failures:
         last = status.failures[-1]
         limit = job.spec.backoff_limit
-        return f"restart {status.restarts} of at most {limit}, after {last.pod} failed ({last.reason}); {counts} run"
-    stuck = next((f"; {pod.name}: {pod.message}" for pod in pods if pod.state == "pending" and pod.message), "")
-    return f"{counts} run{stuck}"
+        counts = f"restart {status.restarts} of at most {limit}, after {last.pod} failed ({last.reason}); {counts}"
+    blocked = status.condition(START_BLOCKED)
+    return f"{counts} run" + (f"; {blocked.message}" if blocked and blocked.status == "True" else "")
 
 
 def with_condition(
@@ -101,7 +104,7 @@ def ended(status: JobStatus, job: PaddleJob, *, failed: bool, reason: str, messa
             "message": message,
         }
     )
-    if not failed and status.trainer_status is not None:  # whose last word came before the end
+    if not failed and status.trainer_status is not None:  # of which the last report came before the end
         done = {"progress_percentage": 100, "estimated_remaining_seconds": 0}
         status = status.model_copy(update={"trainer_status": status.trainer_status.model_copy(update=done)})
     kinds = {"Running": False, "Failed" if failed else "Complete": True}

@@ -12,12 +12,13 @@ from datetime import datetime
 from clickline.errors import JobError
 from clickline.operator.job.job_status import JobStatus
 from clickline.operator.job.paddle_job import PaddleJob
-from clickline.operator.objects.endpoints import endpoints_map
 from clickline.operator.objects.gang import mark_pod, pod_group, uses_volcano, waiting_sentence
 from clickline.operator.objects.observed_pod import ObservedPod
 from clickline.operator.objects.pod_manifests import pod_manifest, pod_service, token_secret
 from clickline.operator.reconcile.autoscaling import note_autoscaling
+from clickline.operator.reconcile.blocked_pods import note_blocked_pods
 from clickline.operator.reconcile.endings import after_end, deleting, suspended
+from clickline.operator.reconcile.endpoint_publication import publish_endpoints
 from clickline.operator.reconcile.phases import ended, phase_of, sentence, with_condition, with_counts
 from clickline.operator.reconcile.plan import (
     Deletion,
@@ -31,7 +32,7 @@ from clickline.operator.reconcile.plan import (
 from clickline.operator.reconcile.pod_failures import failure_of_job, note_failures, note_losses, seconds_until_retry
 from clickline.operator.reconcile.port_blocks import allocate
 from clickline.operator.reconcile.replicas import note_replicas
-from clickline.operator.reconcile.run_report import note_last_word
+from clickline.operator.reconcile.run_report import note_termination_message
 
 _End = tuple[bool, str, str]
 """Whether the job has failed, the reason in a word, and in a sentence."""
@@ -56,7 +57,7 @@ def reconcile(observed: Observed, *, settings: ReconcileSettings, now: datetime)
     names = {name for names in job.pod_names().values() for name in names}
     # Pods beyond the present number of replicas are not counted: they are on their way out.
     mine = [pod for pod in pods if pod.name in names]
-    status = note_last_word(job, with_counts(job, status, mine), mine, now=now)
+    status = note_termination_message(job, with_counts(job, status, mine), mine, now=now)
     end: _End | None = None
     # Once all workers have succeeded there is nothing to train any more: servers that are lost now are not replaced.
     if phase_of(job, status) not in ("Completing", "Completed"):
@@ -83,7 +84,7 @@ def reconcile(observed: Observed, *, settings: ReconcileSettings, now: datetime)
         status = status.model_copy(update={"message": str(error)})
         return Plan(status, events=events, look_again_after=_PORTS_AGAIN)
     plan = Plan(status, events=events)
-    _publish(job, plan, mine)
+    publish_endpoints(job, plan, mine)
     _delete(plan, observed, names)
     waits = _create(plan, observed, settings=settings, now=now)
     _describe(job, plan, mine, waits=waits, now=now)
@@ -154,29 +155,6 @@ def _end(
     return None
 
 
-def _publish(job: PaddleJob, plan: Plan, pods: list[ObservedPod]) -> None:
-    """Publish the endpoints of a revision as soon as every pod has an address."""
-    status = plan.status
-    if status.endpoints_revision == status.revision:
-        return
-    names = [name for names in job.pod_names().values() for name in names]
-    hosts = {name: name for name in names} if job.service_mode else _addresses(pods)
-    if not names or any(not hosts.get(name) for name in names):
-        return
-    # Pods of a revision that never had all its addresses wait for it still, and get the same.
-    before = -1 if status.endpoints_revision is None else status.endpoints_revision
-    revisions = {status.revision} | {pod.revision for pod in pods if pod.revision > before}
-    job = replace(job, status=status)
-    plan.publish = [endpoints_map(job, revision, hosts) for revision in sorted(revisions)]
-    # A name of a service stays; whoever was told an IP must be replaced with the pod that had it.
-    told = {} if job.service_mode else {pod.name: pod.uid for pod in pods if pod.name in hosts}
-    plan.status = status.model_copy(update={"endpoints_revision": status.revision, "endpoints": told})
-
-
-def _addresses(pods: list[ObservedPod]) -> dict[str, str]:
-    return {pod.name: pod.ip for pod in pods if not pod.terminating and pod.state != "failed"}
-
-
 def _delete(plan: Plan, observed: Observed, names: set[str]) -> None:
     """Delete pods that are of a revision before, beyond the number of replicas, or have failed."""
     for pod in observed.pods:
@@ -225,7 +203,8 @@ def _describe(job: PaddleJob, plan: Plan, pods: list[ObservedPod], *, waits: str
     before, status = job.status.phase, plan.status
     phase = phase_of(job, status)
     status = status.model_copy(update={"phase": phase})
-    status = status.model_copy(update={"message": waits or sentence(job, status, pods)})
+    status = note_blocked_pods(job, status, pods, plan.events, now=now)
+    status = status.model_copy(update={"message": waits or sentence(job, status)})
     if phase == "Running":
         update: dict[str, object] = {"start_time": status.start_time or timestamp(now)}
         if status.elastic == "DOING":

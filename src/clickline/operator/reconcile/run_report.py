@@ -75,14 +75,16 @@ def trainer_status(report: RunReport, *, now: datetime) -> TrainerStatus:
     )
 
 
-def note_last_word(job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod], *, now: datetime) -> JobStatus:
+def note_termination_message(
+    job: PaddleJob, status: JobStatus, pods: Sequence[ObservedPod], *, now: datetime
+) -> JobStatus:
     """The status with what the run came to, if the pod that knows it has ended and left it."""
-    pod = next((pod for pod in pods if pod.name == job.status_pod and pod.last_word), None)
+    pod = next((pod for pod in pods if pod.name == job.status_pod and pod.termination_message), None)
     if pod is None:
         return status
     try:
-        final = trainer_status(decode_json(pod.last_word.encode(), RunReport), now=now)
-    except msgspec.MsgspecError:  # the words of another image
+        final = trainer_status(decode_json(pod.termination_message.encode(), RunReport), now=now)
+    except msgspec.MsgspecError:  # the message of another program
         return status
     # Not at each look anew, with the time of that look.
     noted = status.trainer_status is not None and status.trainer_status.phase == final.phase

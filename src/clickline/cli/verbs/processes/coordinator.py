@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from clickline.cli.shared.beginning_options import Fresh, Resume, ResumeFrom, WarmStart
 from clickline.cli.shared.output import JobFile, Overrides
 from clickline.cli.shared.roles import job_reader, run_role
 
@@ -13,14 +10,10 @@ from clickline.cli.shared.roles import job_reader, run_role
 def coordinator(
     job: JobFile,
     overrides: Overrides = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest checkpoint of the run.")] = False,
-    resume_from: Annotated[
-        str | None, typer.Option(metavar="CHECKPOINT", help="Go on from this checkpoint, a directory or URL.")
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the run's checkpoints and start over.")] = False,
-    warm_start: Annotated[
-        str | None, typer.Option(metavar="CHECKPOINT", help="Start with this checkpoint's weights, a directory or URL.")
-    ] = None,
+    resume: Resume = False,
+    resume_from: ResumeFrom = None,
+    fresh: Fresh = False,
+    warm_start: WarmStart = None,
 ) -> None:
     """Run the coordinator of a job on its own; without one, pserver 0 is the coordinator too.
 

@@ -70,7 +70,7 @@ def read_settings(env: Mapping[str, str], *, role: str | None, job_file: str = "
     own_name, own_ip = env.get("POD_NAME", "").strip() or env.get("HOSTNAME", "").strip(), own_host(env).strip()
     name = env.get("PADDLE_JOB_NAME", "").strip()
     if not name:
-        problems.append(_missing(env, "PADDLE_JOB_NAME", "the value of the label paddle-job of the job's pods"))
+        problems.append(_missing(env, _NAME, "the value of the label paddle-job of the job's pods"))
     found_role = _role(env, role, problems)
     servers = _number(env, _SERVERS, problems, "the number of parameter servers", range(_MOST_SERVERS + 1))
     trainers = _number(env, _TRAINERS, problems, "the number of trainers", range(1, _MOST_TRAINERS + 1))
@@ -106,7 +106,7 @@ def misspelt(env: Mapping[str, str]) -> list[str]:
     for name in sorted(unknown):
         close = difflib.get_close_matches(name, [one for one in KNOWN if one not in env], n=1, cutoff=0.9)
         if close:
-            notices.append(f"{name} is set, which means nothing here, and {close[0]} is not: is it that?")
+            notices.append(f"{name} is set, which means nothing here, and {close[0]} is not: did you mean that?")
     return notices
 
 
@@ -123,7 +123,7 @@ def _role(env: Mapping[str, str], role: str | None, problems: list[str]) -> str:
             problems.append(f"{name} says that this is a {given}, and start_{role} that it is a {role}")
         return given
     if role is None:
-        problems.append(_missing(env, "TRAINING_ROLE", "PSERVER or TRAINER"))
+        problems.append(_missing(env, _ROLES, "PSERVER or TRAINER"))
     return role or ""
 
 
@@ -142,7 +142,7 @@ def _number(
             found[name] = number
     if not found:
         if meaning:
-            problems.append(_missing(env, names[0], meaning))
+            problems.append(_missing(env, names, meaning))
         return None
     name, number = next(iter(found.items()))
     if number not in allowed:
@@ -153,7 +153,10 @@ def _number(
     return number
 
 
-def _missing(env: Mapping[str, str], name: str, meaning: str) -> str:
-    close = difflib.get_close_matches(name, [one for one in env if one not in KNOWN], n=1, cutoff=_ALIKE)
-    hint = f"; {close[0]} is set: is it that?" if close else ""
-    return f"{name} is not set: {meaning}{hint}"
+def _missing(env: Mapping[str, str], names: tuple[str, ...], meaning: str) -> str:
+    """What to set; with a variable that looks like one of its names, if there is one."""
+    unknown = [variable for variable in env if variable not in KNOWN]
+    # Of all its names, not the first alone: whoever writes TRAINNERS has meant TRAINERS.
+    pairs = [(name, difflib.get_close_matches(name, unknown, n=1, cutoff=_ALIKE)) for name in names]
+    hint = next((f"; {close[0]} is set: did you mean {name}?" for name, close in pairs if close), "")
+    return f"{' or '.join(names[:2])} is not set: {meaning}{hint}"
