@@ -26,8 +26,9 @@ from clickline.cube.agent_messages import (
     LoadCommand,
 )
 from clickline.cube.builder.version_source import PublishedSource
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.transfer.builds import TransferPlan
-from clickline.cube.transfer.instance import InstanceState, Replica
+from clickline.cube.transfer.instance import InstanceState
 from clickline.cube.transfer.ledger import Phase
 from clickline.cube.transfer.transfer import Transfer
 from clickline.errors import VersionError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clickline.cube.transfer.instance import Instance, Replica
+from clickline.cube.layouts.layout import Replica
+from clickline.cube.transfer.instance import Instance
 from clickline.cube.transfer.reconciler import Reconciler
 from clickline.files.digests import file_sha256
 from support.bit_flips import flip_bit

@@ -12,7 +12,8 @@ from clickline.compat.cube.product_source import chain_of
 from clickline.compat.cube.transfer_conf import read_transfer
 from clickline.cube.agent_messages import CubeServerStatus
 from clickline.cube.builder.version_source import ChainLink
-from clickline.cube.transfer.instance import Instance, Replica
+from clickline.cube.layouts.layout import Replica
+from clickline.cube.transfer.instance import Instance
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
 from clickline.cube.transfer.rollout_rule import Decision, judge
 from clickline.cube.transfer.transfer_settings import plan_of

@@ -12,9 +12,9 @@ from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.transfer.builds import TransferPlan
-from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
 from clickline.versions.store import open_store
 from support.eventually import eventually

@@ -26,9 +26,9 @@ from clickline.compat.cube.transfer_conf import read_transfer
 from clickline.cube.agent import agent
 from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.builder.build_record import find_build
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
-from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.rollback_target import next_number
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_settings import plan_of

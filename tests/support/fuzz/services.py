@@ -20,9 +20,9 @@ from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.agent.agent_api import agent_app
 from clickline.cube.builder.builder import RowFile, VersionInput, build
 from clickline.cube.builder.version_source import ChainLink
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.server.server_api import server_app
-from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment, Phase
 from clickline.cube.transfer.transfer import Transfer, TransferPlan
 from clickline.cube.transfer.transfer_api import TransferApi

@@ -12,9 +12,9 @@ from pathlib import Path
 from clickline.cube.builder.build_record import BUILD, Build, BuildListener, find_build, is_sound, remove_build
 from clickline.cube.builder.builder import build, clean
 from clickline.cube.builder.version_source import ChainLink, VersionSource
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.shard_files import build_name
 from clickline.cube.transfer.desired_state import ChainFile
-from clickline.cube.transfer.instance import Replica
 from clickline.cube.transfer.ledger import Deployment
 from clickline.errors import VersionError
 from clickline.files.failpoints import reach

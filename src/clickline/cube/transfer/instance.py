@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from clickline.cube.agent_messages import CubeServerStatus
+from clickline.cube.layouts.layout import Replica
 
 
 class InstanceState(Enum):
@@ -42,17 +43,6 @@ _FAILURES = {
 }
 _REACHED_ONCE = (InstanceState.DOWNLOADED, InstanceState.LOADED)
 """States whose first time counts: they are entered again whenever the reconciler finds them reached."""
-
-
-@dataclass(frozen=True)
-class Replica:
-    """One server of a shard, and the agent beside it."""
-
-    agent: str
-    """URL of its agent."""
-    cube: str
-    """The server's address on the wire, as clients know it."""
-    deploy_path: str = ""
 
 
 @dataclass

@@ -17,43 +17,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
-import httpx
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from clickline.config.loading.reader import read_settings
 from clickline.config.section import ASCII_NAME_PATTERN, Section
 from clickline.cube.builder.build_record import BuildListener
+from clickline.cube.layouts.layout import Replica
 from clickline.cube.transfer.builds import TransferPlan
-from clickline.cube.transfer.instance import Replica
 
 Text = Annotated[str, Field(min_length=1)]
-
-
-class ReplicaSettings(Section):
-    """A server of the cube and the agent beside it."""
-
-    agent: Text
-    """Address of the agent, `http://HOST:PORT` or `HOST:PORT`."""
-    cube: Text
-    """Address of the cube server on the wire: `tcp:HOST:PORT` or `unix:/PATH`."""
-    deploy_path: str = ""
-    """Directory of the deployment on that machine; empty: the one that the agent was started with."""
-
-    @field_validator("agent")
-    @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        try:
-            httpx.URL(_url(value))
-            urlsplit(_url(value))
-        except (ValueError, httpx.InvalidURL):
-            raise PydanticCustomError("agent_address", "must be an address such as http://10.0.0.1:8001") from None
-        return value
-
-
-Replicas = Annotated[list[ReplicaSettings], Field(min_length=1, max_length=1024)]
 
 
 class TransferSettings(Section):
@@ -116,7 +89,3 @@ def plan_of(
         deploy_path=settings.shards[0][0].deploy_path,
         build_listener=build_listener,
     )
-
-
-def _url(agent: str) -> str:
-    return agent.rstrip("/") if agent.startswith(("http://", "https://")) else f"http://{agent}"
