@@ -126,6 +126,8 @@ class CubeServerStatus(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     time: float = 0.0
+    readers: int = 0
+    """Connections of readers, about: one that belongs to another agent may be among them for a moment."""
 
 
 class AgentReply(Struct, frozen=True, kw_only=True, omit_defaults=True):

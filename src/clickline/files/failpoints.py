@@ -56,6 +56,8 @@ DELIVERING = (
     "cube.trimmed",
 )
 """In the order in which a delivery passes them."""
+RESHARDING = ("transfer.layouts-noted", "transfer.joining", "transfer.joined")
+"""In the order in which transfer passes them when a layout was added."""
 TRAINING = (
     "checkpoint.begun",
     "checkpoint.tables-written",
@@ -93,7 +95,7 @@ OPERATING = (
     "operator.job-expired",
 )
 """In the order in which the operator passes them for a job that runs, restarts and expires."""
-NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *TRAINING, *UPLOADING, *OPERATING), 0)
+NAMES: dict[str, int] = dict.fromkeys((*PUBLISHING, *DELIVERING, *RESHARDING, *TRAINING, *UPLOADING, *OPERATING), 0)
 """Every failpoint, and how often this process has reached it. Only counted while the variable is set."""
 
 

@@ -26,7 +26,8 @@ from clickline.cube.agent_messages import (
     LoadCommand,
 )
 from clickline.cube.builder.version_source import PublishedSource
-from clickline.cube.layouts.layout import Replica
+from clickline.cube.layouts.layout import Replica, single_layout
+from clickline.cube.layouts.layout_source import FixedLayouts
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import InstanceState
 from clickline.cube.transfer.ledger import Phase
@@ -90,7 +91,9 @@ def agents() -> Iterator[list[FakeAgent]]:
 def transfer(tmp_path: Path, store: VersionStore, agents: list[FakeAgent]) -> Iterator[Transfer]:
     plan = TransferPlan(
         name="d",
-        replicas=[[Replica(one.web.address, f"tcp:a:{n + 1}") for n, one in enumerate(agents)]],
+        layouts=FixedLayouts(
+            single_layout([[Replica(one.web.address, f"tcp:a:{n + 1}") for n, one in enumerate(agents)]])
+        ),
         output=tmp_path / "builds",
         scratch=tmp_path / "state",
         patience=0.2,

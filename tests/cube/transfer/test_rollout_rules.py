@@ -146,8 +146,10 @@ def test_transfer_conf(tmp_path: Path) -> None:
     (tmp_path / "transfer.conf").write_text(CONF)
     keys = read_transfer(tmp_path / "transfer.conf")
     plan = plan_of(keys, interval=2.0, patience=None)
-    assert (plan.name, plan.shards, plan.interval, plan.patience) == ("test_dict", 2, 2.0, 5.0)
-    assert plan.replicas[1] == [Replica("http://10.0.0.2:8001", "tcp:10.0.0.2:8027", "/cube")]
+    assert (plan.name, plan.interval, plan.patience) == ("test_dict", 2.0, 5.0)
+    (layout,) = plan.layouts.layouts()
+    assert len(layout.shards) == 2
+    assert layout.shards[1] == (Replica("http://10.0.0.2:8001", "tcp:10.0.0.2:8027", "/cube"),)
     assert (keys.wget_port, keys.transfer_address) == (8009, "10.0.0.5")
 
 

@@ -12,7 +12,8 @@ from clickline.cube.agent.agent import AgentOptions
 from clickline.cube.agent.agent_process import AgentProcess
 from clickline.cube.builder.version_source import PublishedSource
 from clickline.cube.cube_client import Cube
-from clickline.cube.layouts.layout import Replica
+from clickline.cube.layouts.layout import Replica, single_layout
+from clickline.cube.layouts.layout_source import FixedLayouts
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.transfer_process import TransferOptions, TransferProcess
@@ -66,7 +67,11 @@ class OneDelivery:
     def start_transfer(self) -> None:
         replica = Replica(f"http://127.0.0.1:{self._agent_port}", self._address, str(self.deploy))
         plan = TransferPlan(
-            name=NAME, replicas=[[replica]], output=self.builds, scratch=self.directory / "state", interval=0.1
+            name=NAME,
+            layouts=FixedLayouts(single_layout([[replica]])),
+            output=self.builds,
+            scratch=self.directory / "state",
+            interval=0.1,
         )
         source = PublishedSource(open_store(self.store.path))
         self.process = TransferProcess(plan, source, TransferOptions(token=TOKEN))

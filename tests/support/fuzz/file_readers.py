@@ -26,7 +26,8 @@ from clickline.compat.cube.transfer_conf import read_transfer
 from clickline.cube.agent import agent
 from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.builder.build_record import find_build
-from clickline.cube.layouts.layout import Replica
+from clickline.cube.layouts.layout import Replica, single_layout
+from clickline.cube.layouts.layout_source import FixedLayouts
 from clickline.cube.server.loaded_versions import LoadedVersions
 from clickline.cube.shard_files import part_name, read_shard
 from clickline.cube.transfer.rollback_target import next_number
@@ -141,7 +142,10 @@ class Readers:
         self._file("transfer/transfer.json", data)
         replicas = [[Replica(agent="http://127.0.0.1:1", cube="tcp:127.0.0.1:1")]]
         plan = TransferPlan(
-            name=NAME, replicas=replicas, output=self._directory / "builds", scratch=self._directory / "transfer"
+            name=NAME,
+            layouts=FixedLayouts(single_layout(replicas)),
+            output=self._directory / "builds",
+            scratch=self._directory / "transfer",
         )
         source = DonefileSource(str(self._directory / "nothing"), table=NAME)
         try:
@@ -183,7 +187,8 @@ class Readers:
             plan = plan_of(read_transfer(self._file(name, data)))
         except JobError:
             return False
-        assert plan.shards >= 1 and all(plan.replicas)
+        (layout,) = plan.layouts.layouts()
+        assert layout.shards and all(layout.shards)
         return True
 
     def cube_conf(self, data: bytes) -> bool:

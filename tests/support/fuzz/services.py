@@ -20,7 +20,8 @@ from clickline.cube.agent.agent import Agent, AgentOptions
 from clickline.cube.agent.agent_api import agent_app
 from clickline.cube.builder.builder import RowFile, VersionInput, build
 from clickline.cube.builder.version_source import ChainLink
-from clickline.cube.layouts.layout import Replica
+from clickline.cube.layouts.layout import Replica, single_layout
+from clickline.cube.layouts.layout_source import FixedLayouts
 from clickline.cube.server.cube_process import CubeOptions, CubeProcess
 from clickline.cube.server.server_api import server_app
 from clickline.cube.transfer.ledger import Deployment, Phase
@@ -102,7 +103,7 @@ def services(directory: Path) -> Iterator[dict[str, Callable[[bytes], bool]]]:
 
         plan = TransferPlan(
             name=NAME,
-            replicas=[[Replica(agent="http://127.0.0.1:1", cube="tcp:127.0.0.1:1")]],
+            layouts=FixedLayouts(single_layout([[Replica(agent="http://127.0.0.1:1", cube="tcp:127.0.0.1:1")]])),
             output=inside / "output",
             scratch=inside / "scratch",
         )

@@ -74,6 +74,7 @@ class CubeProcess:
         """`routes` makes further HTTP routes, such as Cube's."""
         self.options = options
         self.http_reads = HttpReadCounters()
+        self._probed = False
         self.stopped = threading.Event()
         with ExitStack() as opening:
             # A second server in this directory would delete files that the first one reads, and overwrite state.json.
@@ -124,6 +125,7 @@ class CubeProcess:
             return
         from clickline.cube.wire_probe import WireProbe
 
+        self._probed = True
         probe = WireProbe(self.native.address, name=self.options.name, token=self.options.token)
         try:
             while not self.stopped.wait(BEAT_EVERY):
@@ -159,6 +161,11 @@ class CubeProcess:
             time=time.time(),
         )
 
+    def _status_with_readers(self) -> CubeServerStatus:
+        # A connection that is not a reader's is the one that this question came on; another, that of the own probe.
+        others = 1 + self._probed
+        return msgspec.structs.replace(self.status(), readers=max(0, self.native.counts()["connections"] - others))
+
     def load(self, version: int) -> None:
         try:
             self.versions.load(version)
@@ -181,7 +188,7 @@ class CubeProcess:
         known: dict[str, Callable[..., Any]] = {
             # Goes through the handler, so that the probe finds a handler that hangs; greetings come from native code.
             ALIVE: lambda: None,
-            "status": self.status,
+            "status": self._status_with_readers,
             "load": self.load,
             "switch": self.switch,
             "rollback": self.rollback,

@@ -12,7 +12,7 @@ from pathlib import Path
 from clickline.cube.builder.build_record import BUILD, Build, BuildListener, find_build, is_sound, remove_build
 from clickline.cube.builder.builder import build, clean
 from clickline.cube.builder.version_source import ChainLink, VersionSource
-from clickline.cube.layouts.layout import Replica
+from clickline.cube.layouts.layout_source import FixedLayouts, LayoutSource
 from clickline.cube.shard_files import build_name
 from clickline.cube.transfer.desired_state import ChainFile
 from clickline.cube.transfer.ledger import Deployment
@@ -29,8 +29,7 @@ class TransferPlan:
     """What transfer delivers, to which servers, and how."""
 
     name: str
-    replicas: list[list[Replica]]
-    """Replicas by shard."""
+    layouts: LayoutSource
     output: Path
     scratch: Path
     interval: float = 10.0
@@ -43,21 +42,23 @@ class TransferPlan:
     deploy_path: str = ""
     build_listener: BuildListener | None = None
 
-    @property
-    def shards(self) -> int:
-        return len(self.replicas)
+    def builds_directory(self, shards: int) -> str:
+        """Where the builds for so many shards are, below `output`; members that are listed need no other number."""
+        return "" if isinstance(self.layouts, FixedLayouts) else f"shards-{shards}/"
 
 
 class Builds:
-    """The builds of one output directory. Only what was verified byte by byte since the start is offered."""
+    """The builds for one number of shards. Only what was verified byte by byte since the start is offered."""
 
-    def __init__(self, plan: TransferPlan, source: VersionSource, *, url: Callable[[str], str]) -> None:
-        self._plan, self._source, self._url = plan, source, url
+    def __init__(self, plan: TransferPlan, source: VersionSource, *, shards: int, url: Callable[[str], str]) -> None:
+        self._plan, self._source, self._url, self._shards = plan, source, url, shards
+        self._below = plan.builds_directory(shards)
+        self.output = plan.output / self._below
         self._sound: dict[str, tuple[int, int]] = {}
         """Builds that were verified since the start, by name: inode and time of their build.json."""
         self._failed: dict[ChainLink, tuple[float, float]] = {}
         """Links whose builds could not be made again: when to try next, and the pause until then."""
-        clean(plan.output)
+        clean(self.output)
 
     def build(self, chain: list[ChainLink]) -> tuple[list[ChainLink], str]:
         """Build the chain: the links that are sound, and what is wrong with the first that is not."""
@@ -105,11 +106,11 @@ class Builds:
     def prepare(self, link: ChainLink) -> Build:
         """A sound build of this link: the existing one, if every byte is right, otherwise one made now."""
         # The digest differs if the version was published again with other rows; the number of shards may have changed.
-        existing = find_build(self._plan.output, link.base, link.version)
+        existing = find_build(self.output, link.base, link.version)
         damaged = False
         if existing is not None and (existing.record.digest, existing.record.shards) == (
             link.digest,
-            self._plan.shards,
+            self._shards,
         ):
             # Verified once since the start and not replaced since: its bytes need not be read again.
             damaged = not self.is_ready(link) and not is_sound(existing)
@@ -122,9 +123,9 @@ class Builds:
         # `again` because the builder compares digests only: it would return the damaged build as finished.
         made = build(
             rows,
-            out=self._plan.output,
+            out=self.output,
             name=self._plan.name,
-            shards=self._plan.shards,
+            shards=self._shards,
             threads=self._plan.threads,
             again=damaged,
             listener=self._plan.build_listener,
@@ -136,12 +137,12 @@ class Builds:
         """What agents fetch for a chain; empty while one of its builds cannot be offered."""
         files = []
         for link in chain:
-            made = find_build(self._plan.output, link.base, link.version)
+            made = find_build(self.output, link.base, link.version)
             # A delta without all that it stands on cannot be loaded, so a chain is offered whole or not at all.
             if made is None or not self.is_ready(link):
                 return ()
-            shards = range(self._plan.shards)
-            sources = tuple(self._url(made.source(shard)) for shard in shards)
+            shards = range(self._shards)
+            sources = tuple(self._url(f"{self._below}{made.source(shard)}") for shard in shards)
             hashes = tuple(made.file(shard).sha256 for shard in shards)
             files.append(ChainFile(link.version, link.base, sources, hashes))
         return tuple(files)
@@ -149,13 +150,13 @@ class Builds:
     def tidy(self, kept_versions: list[Deployment]) -> None:
         """Remove the builds that none of these versions needs, and what was never finished."""
         kept = {build_name(link.base, link.version) for one in kept_versions for link in one.chain}
-        for path in self._plan.output.iterdir() if self._plan.output.is_dir() else ():  # going back needs no builds
+        for path in self.output.iterdir() if self.output.is_dir() else ():  # going back needs no builds
             base, _, version = path.name.partition("_")
             if base.isdigit() and version.isdigit() and path.name not in kept:
                 reach("transfer.tidying")
-                remove_build(self._plan.output, path, listener=self._plan.build_listener)
+                remove_build(self.output, path, listener=self._plan.build_listener)
                 self._sound.pop(path.name, None)
-        clean(self._plan.output)
+        clean(self.output)
         shutil.rmtree(self._incoming, ignore_errors=True)
 
     @property
@@ -172,7 +173,7 @@ class Builds:
     def _identity(self, name: str) -> tuple[int, int] | None:
         try:
             # A build is replaced as a directory, by a rename, so build.json of another build has another inode.
-            file = (self._plan.output / name / BUILD).stat()
+            file = (self.output / name / BUILD).stat()
         except OSError:
             return None
         return file.st_ino, file.st_mtime_ns

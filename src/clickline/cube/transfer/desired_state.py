@@ -42,13 +42,16 @@ class DesiredState:
         return next((chain for chain in self.chains if chain and chain[-1].version == version), ())
 
 
-def desired_state(ledger: Ledger, builds: Builds) -> DesiredState:
+def desired_state(ledger: Ledger, builds: Builds, *, joined: bool = True) -> DesiredState:
     """What follows from the ledger: the current version is served, unless the rollout of another is switching.
 
-    Until then the other is prepared: downloaded first, and loaded once all instances have downloaded it.
+    Until then the other is prepared: downloaded first, and loaded once all instances have downloaded it. A layout that
+    has not joined prepares the current version, at once as far as it can, and serves nothing.
     """
     serve, prepare = ledger.current, None
-    if ledger.rolling is not None and ledger.rolling.phase is Phase.SWITCHING:
+    if not joined:
+        serve, prepare = None, ledger.current
+    elif ledger.rolling is not None and ledger.rolling.phase is Phase.SWITCHING:
         serve = ledger.rolling
     elif ledger.rolling is not None:
         prepare = ledger.rolling
@@ -56,7 +59,7 @@ def desired_state(ledger: Ledger, builds: Builds) -> DesiredState:
     return DesiredState(
         serve=None if serve is None else (serve.version, serve.number),
         prepare=None if prepare is None else prepare.version,
-        load=prepare is not None and prepare.phase is Phase.LOADING,
+        load=prepare is not None and (not joined or prepare.phase is Phase.LOADING),
         chains=tuple(builds.chain_files(deployment.chain) for deployment in needed),
         awaited=tuple(deployment.version for deployment in needed if builds.is_awaited(deployment.chain)),
     )

@@ -52,6 +52,8 @@ class Instance:
     shard: int
     copy: int
     replica: Replica
+    layout: int = 1
+    """Epoch of its layout."""
     state: InstanceState = InstanceState.INITIAL
     version: int = 0
     """The version that it was last busy with."""
@@ -69,7 +71,8 @@ class Instance:
 
     @property
     def name(self) -> str:
-        return f"{self.shard}_{self.copy}"
+        place = f"{self.shard}_{self.copy}"
+        return place if self.layout == 1 else f"{self.layout}/{place}"
 
     def enter(self, state: InstanceState, *, version: int = 0) -> None:
         if version and version != self.version:

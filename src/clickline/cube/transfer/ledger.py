@@ -89,6 +89,7 @@ class _LedgerFile(Struct, kw_only=True):
     past: list[Deployment]
     held: Number
     metas: dict[str, str]
+    joined: list[Number] = msgspec.field(default_factory=list)
 
 
 @dataclass
@@ -106,6 +107,8 @@ class Ledger:
     """The version that was rolled back from: not rolled out again until there is another."""
     metas: dict[str, str] = field(default_factory=dict)
     """JSON that other programs registered, by their keys."""
+    joined: list[int] = field(default_factory=list)
+    """Epochs of the layouts that serve, and take part in rollouts."""
 
     @classmethod
     def read(cls, directory: Path) -> Ledger:
@@ -117,7 +120,7 @@ class Ledger:
             file = _parse(state)
         except (ValueError, OverflowError, RecursionError) as error:
             raise VersionError(f"{path}: damaged: {error!r:.200}; remove it to begin without what it knew") from None
-        return cls(path, file.number, file.current, file.rolling, file.past, file.held, file.metas)
+        return cls(path, file.number, file.current, file.rolling, file.past, file.held, file.metas, file.joined)
 
     def save(self) -> None:
         file = _LedgerFile(
@@ -127,6 +130,7 @@ class Ledger:
             past=self.past,
             held=self.held,
             metas=self.metas,
+            joined=self.joined,
         )
         write_state(self.path, msgspec.to_builtins(file, str_keys=True))
 

@@ -46,7 +46,9 @@ class Reconciler(threading.Thread):
         """`on_damaged` is called when the agent got something else than the file that it was sent to fetch."""
         super().__init__(name=f"clickline-reconcile-{instance.name}", daemon=True)
         self.instance = instance
-        self._dict, self._peers, self._on_change, self._on_damaged = name, peers, on_change, on_damaged
+        self.peers = peers
+        """Addresses of the other servers of the shard, which go with the next switch."""
+        self._dict, self._on_change, self._on_damaged = name, on_change, on_damaged
         self._failures, self._not_before = 0, 0.0
         self._desired = DesiredState()
         self._wake, self._ending = threading.Event(), threading.Event()
@@ -205,7 +207,7 @@ class Reconciler(threading.Thread):
                 version=version,
                 base=base,
                 number=number,
-                peers=tuple(self._peers),
+                peers=tuple(self.peers),
             )
         )
         if server is not None:

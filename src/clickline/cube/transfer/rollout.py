@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
 
 from clickline.cube.builder.version_source import ChainLink
-from clickline.cube.transfer.builds import Builds, TransferPlan
+from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.desired_state import desired_state
 from clickline.cube.transfer.instance import Instance
+from clickline.cube.transfer.layout_members import LayoutMembers, Membership
 from clickline.cube.transfer.ledger import Deployment, Ledger, Phase
-from clickline.cube.transfer.reconciler import Reconciler
 from clickline.cube.transfer.rollback_target import next_number, rollback_target
-from clickline.cube.transfer.rollout_rule import Decision, Verdict, judge_deployment
+from clickline.cube.transfer.rollout_rule import Decision, Verdict, judge, judge_deployment
 from clickline.files.failpoints import reach
 
 log = logging.getLogger("clickline.transfer")
@@ -23,8 +22,8 @@ log = logging.getLogger("clickline.transfer")
 class Rollout:
     """Changes the ledger, and asks the reconcilers for what it says. Hold `changed` for every call."""
 
-    def __init__(self, plan: TransferPlan, ledger: Ledger, builds: Builds, reconcilers: Sequence[Reconciler]) -> None:
-        self._plan, self._builds, self._reconcilers = plan, builds, reconcilers
+    def __init__(self, plan: TransferPlan, ledger: Ledger, members: Membership) -> None:
+        self._plan, self._members = plan, members
         self.ledger = ledger
         # Guards the ledger. Held for single steps only, never for a build, a download or a command to an agent; while
         # a rollback waits on it, reconcilers report and the transfer thread advances.
@@ -34,7 +33,8 @@ class Rollout:
 
     @property
     def instances(self) -> list[Instance]:
-        return [reconciler.instance for reconciler in self._reconcilers]
+        """Those of all layouts that have joined."""
+        return [instance for group in self._members.joined for instance in group.instances]
 
     def begin(self, chain: list[ChainLink]) -> None:
         """Roll out a version that is built. One that is being rolled out is given up."""
@@ -78,21 +78,24 @@ class Rollout:
         resumes with the same step.
         """
         ledger = self.ledger
+        if not self.instances:  # the layouts are not known yet, and nobody could do anything
+            return
         # Several phases may be over at once, for instance after a restart with servers that have loaded the version.
         while (rolling := ledger.rolling) is not None:
             verdict = self._verdict(rolling)
             if verdict.decision is Decision.WAIT:
-                return
+                break
             rolling.behind = list(verdict.behind)
+            count = len(self.instances)
             without = f", except {', '.join(verdict.behind)}" if verdict.behind else ""
             step = "version %d: all %d instances have %s it%s"
             if rolling.phase is Phase.DOWNLOADING:
-                log.info(step, rolling.version, len(self._reconcilers), "downloaded", without)
+                log.info(step, rolling.version, count, "downloaded", without)
                 rolling.enter(Phase.LOADING)
                 self.save()
                 reach("transfer.downloaded")
             elif rolling.phase is Phase.LOADING:
-                log.info(step, rolling.version, len(self._reconcilers), "loaded", without)
+                log.info(step, rolling.version, count, "loaded", without)
                 reach("transfer.loaded")
                 # The number is in the ledger before any server is told to switch, so that it is never used twice.
                 ledger.number = rolling.number = next_number(ledger, self.instances)
@@ -100,7 +103,7 @@ class Rollout:
                 self.save()
                 reach("transfer.numbered")
             else:
-                log.info(step, rolling.version, len(self._reconcilers), "switched to", without)
+                log.info(step, rolling.version, count, "switched to", without)
                 reach("transfer.switched")
                 rolling.enter(Phase.FINISHED)
                 ledger.end(rolling)
@@ -112,6 +115,8 @@ class Rollout:
                 # For rollback(), which waits until its deployment is no longer the rolling one.
                 self.changed.notify_all()
             self.set_desired()
+        for group in self._members.joining:
+            self._join(group)
 
     def may_go_on(self, deployment: Deployment) -> bool:
         """Whether the phase that the deployment is in is over."""
@@ -119,9 +124,10 @@ class Rollout:
 
     def set_desired(self) -> None:
         """Hand what the ledger asks for to all reconcilers."""
-        desired = desired_state(self.ledger, self._builds)
-        for reconciler in self._reconcilers:
-            reconciler.set_desired(desired)
+        for group in self._members.groups:
+            desired = desired_state(self.ledger, group.builds, joined=group.epoch in self.ledger.joined)
+            for reconciler in group.reconcilers:
+                reconciler.set_desired(desired)
 
     def save(self) -> None:
         """Write the ledger. If that fails, nothing further is done before it has succeeded."""
@@ -132,7 +138,31 @@ class Rollout:
     def tidy(self) -> None:
         """Remove builds that neither the rollout nor a version that is kept needs."""
         rolling = [self.ledger.rolling] if self.ledger.rolling is not None else []
-        self._builds.tidy([*self.ledger.deployed(self._plan.keep), *rolling])
+        for builds in self._members.builds:
+            builds.tidy([*self.ledger.deployed(self._plan.keep), *rolling])
+        self._members.remove_unused_builds()
+
+    def _join(self, group: LayoutMembers) -> None:
+        """Let a layout serve and take part in rollouts, if all of its shards have loaded the version in service."""
+        current, rolling = self.ledger.current, self.ledger.rolling
+        # During a switch it would be asked for a version that not all of its shards have: it joins after that.
+        if current is None or (rolling is not None and rolling.phase is Phase.SWITCHING):
+            return
+        verdict = judge(
+            group.instances,
+            lambda instance: instance.has_loaded(current.version),
+            patience=self._plan.patience,
+            now=time.monotonic(),
+        )
+        if verdict.decision is Decision.GO:
+            reach("transfer.joining")
+            self.ledger.joined = [*self.ledger.joined, group.epoch]
+            self.save()
+            log.info(
+                "layout %d of %d shards: joined with version %d", group.epoch, len(group.layout.shards), current.version
+            )
+            reach("transfer.joined")
+            self.set_desired()
 
     def _verdict(self, rolling: Deployment) -> Verdict:
         return judge_deployment(rolling, self.instances, patience=self._plan.patience, now=time.monotonic())

@@ -15,13 +15,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
+from pathlib import Path
 
 from clickline.cube.builder.version_source import VersionSource
-from clickline.cube.transfer.builds import Builds, TransferPlan
-from clickline.cube.transfer.desired_state import ChainFile
+from clickline.cube.layouts.layout import Layout, LayoutsUnknownError
+from clickline.cube.transfer.builds import TransferPlan
 from clickline.cube.transfer.instance import Instance
+from clickline.cube.transfer.layout_members import LayoutMembers, Membership
 from clickline.cube.transfer.ledger import Ledger
-from clickline.cube.transfer.reconciler import Reconciler
 from clickline.cube.transfer.rollback_target import RollbackResult
 from clickline.cube.transfer.rollout import Rollout
 from clickline.cube.transfer.rollout_rule import is_stuck
@@ -39,7 +41,6 @@ class Transfer:
 
     def __init__(self, plan: TransferPlan, source: VersionSource, *, token: bytes, url: Callable[[str], str]) -> None:
         self.plan, self._source, self._url = plan, source, url
-        self.builds = Builds(plan, source, url=url)
         plan.scratch.mkdir(parents=True, exist_ok=True)
         self.ledger = Ledger.read(plan.scratch)
         self.problem = ""
@@ -47,25 +48,36 @@ class Transfer:
         self._notified, self._has_news, self._stopping = True, False, False
         self._stamp: object = None
         self._polled = 0.0
-        self.reconcilers = [
-            Reconciler(
-                Instance(shard, copy, replica),
-                name=plan.name,
-                token=token,
-                peers=[other.cube for other in replicas if other != replica],
-                on_change=self._notify_change,
-                on_damaged=self._distrust_build,
-            )
-            for shard, replicas in enumerate(plan.replicas)
-            for copy, replica in enumerate(replicas)
-        ]
-        self._rollout = Rollout(plan, self.ledger, self.builds, self.reconcilers)
+        self._unknown = ""
+        """Why the layouts cannot be learned, if they cannot."""
+        self._members = Membership(plan, source, self.ledger, token=token, url=url, on_change=self._notify_change)
+        # Servers that are listed are known from the start; others are waited for by the thread.
+        with suppress(LayoutsUnknownError):
+            self._members.update(plan.layouts.layouts())
+        self._rollout = Rollout(plan, self.ledger, self._members)
         self._changed = self._rollout.changed
         self._thread = threading.Thread(target=self._run, name="clickline-transfer", daemon=True)
 
     @property
     def instances(self) -> list[Instance]:
-        return self._rollout.instances
+        """The servers of all layouts."""
+        return [instance for group in self._members.groups for instance in group.instances]
+
+    @property
+    def layouts(self) -> tuple[LayoutMembers, ...]:
+        """All layouts, the newest last."""
+        return self._members.groups
+
+    @property
+    def layout(self) -> Layout:
+        """The newest layout that serves; one without shards, as long as none is known."""
+        joined = self._members.joined
+        return joined[-1].layout if joined else Layout(0, ())
+
+    @property
+    def output(self) -> Path:
+        """Directory of the builds for that layout."""
+        return self.plan.output / self.plan.builds_directory(len(self.layout.shards))
 
     @property
     def runs(self) -> bool:
@@ -75,16 +87,18 @@ class Transfer:
     def start(self) -> None:
         # From the ledger: a rollout that was interrupted goes on in the phase that it was in.
         self._rollout.set_desired()
-        for reconciler in self.reconcilers:
-            reconciler.start()
+        for group in self.layouts:
+            for reconciler in group.reconcilers:
+                reconciler.start()
         self._thread.start()
 
     def close(self) -> None:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        for reconciler in self.reconcilers:
-            reconciler.close()
+        for group in self.layouts:
+            for reconciler in group.reconcilers:
+                reconciler.close()
         self._thread.join(60.0)
 
     def notify(self) -> None:
@@ -135,6 +149,7 @@ class Transfer:
             self._rollout.tidy()  # a transfer that was killed may not have done it
         while not self._stopping:
             try:
+                self._follow_layouts()
                 # A write that failed left memory ahead of the file: agents learn of a step once it is on the disk.
                 with self._changed:
                     if not self._rollout.saved:
@@ -145,9 +160,9 @@ class Transfer:
                 with self._changed:
                     self._advance()
                     # A rollout that waits for an instance in trouble may be replaced by a newer version.
-                    stuck = is_stuck(self.instances, patience=self.plan.patience, now=time.monotonic())
+                    stuck = is_stuck(self._rollout.instances, patience=self.plan.patience, now=time.monotonic())
                     blocked = self.ledger.rolling is not None and not stuck
-                if not blocked and self._is_due():
+                if not blocked and self.layouts and self._is_due():
                     self._poll()
             except ClicklineError as error:
                 self._report_problem(str(error))
@@ -165,20 +180,44 @@ class Transfer:
         """
         with self._changed:
             offered = [each for each in (self.ledger.rolling, self.ledger.current) if each is not None]
-        for link in dict.fromkeys(link for deployment in offered for link in deployment.chain):
-            if self._stopping or not self.builds.is_due(link):
+        links = dict.fromkeys(link for deployment in offered for link in deployment.chain)
+        for builds, link in product(self._members.builds, links):
+            if self._stopping or not builds.is_due(link):
                 continue
             # Reads or builds gigabytes, so without the lock: a rollback must not wait for it.
-            is_ready = self.builds.prepare_again(link)
+            is_ready = builds.prepare_again(link)
             with self._changed:
                 self._rollout.set_desired()
-                for reconciler in self.reconcilers if is_ready else ():
-                    reconciler.try_again()
+                for group in self.layouts if is_ready else ():
+                    for reconciler in group.reconcilers:
+                        reconciler.try_again()
                 self._advance()
 
-    def _distrust_build(self, file: ChainFile) -> None:
-        self.builds.suspect(file.base, file.version)
-        self._notify_change()
+    def _follow_layouts(self) -> None:
+        """Look whether there are other layouts or members than before, and work for those that there are."""
+        try:
+            layouts = self.plan.layouts.layouts()
+        except LayoutsUnknownError as error:  # those that are known stay
+            if str(error) != self._unknown:
+                log.warning("%s", error)
+            self._unknown = str(error)
+            return
+        self._unknown = ""
+        if not self._members.differs(layouts):
+            return
+        with self._changed:
+            started, left = self._members.update(layouts)
+            self._rollout.save()
+            reach("transfer.layouts-noted")
+            self._rollout.set_desired()
+            with suppress(OSError):
+                self._rollout.tidy()
+        shapes = ", ".join(f"{each.epoch}: {len(each.shards)} shards, {len(each.members)} servers" for each in layouts)
+        log.info("layouts are %s", shapes)
+        for reconciler in started:
+            reconciler.start()
+        for reconciler in left:  # without the lock, which its thread may wait for
+            reconciler.close()
 
     def _is_due(self) -> bool:
         # Stamp and flag are taken before the source is read: what changes during the read causes another poll.
@@ -202,7 +241,11 @@ class Transfer:
             return
         reach("transfer.chosen")
         # Building takes long and holds no lock: a rollback may come in between, which the checks below notice.
-        good, problem = self.builds.build(chain)
+        good, problem = chain, ""
+        for group in self._members.joined:  # one that has not joined gets what is current then
+            good, problem = group.builds.build(good)
+            if problem:
+                break
         self._report_problem(problem)
         if not good or good[-1].version in (held, serving and serving.version):
             return

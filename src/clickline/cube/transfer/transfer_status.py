@@ -8,7 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from clickline.cube.transfer.instance import Instance, InstanceState
-from clickline.cube.transfer.ledger import Phase
+from clickline.cube.transfer.layout_members import LayoutMembers
+from clickline.cube.transfer.ledger import Ledger, Phase
 from clickline.cube.transfer.transfer import Transfer
 
 
@@ -32,6 +33,22 @@ class InstanceStatus(Struct, frozen=True):
     """The version that it was last busy with."""
     message: str
     """What is wrong; empty if it is healthy."""
+    layout: int = 1
+    """Epoch of its layout."""
+
+
+class LayoutStatus(Struct, frozen=True):
+    """One layout of the cube, and how many of its servers have the version in service."""
+
+    epoch: int
+    shards: int
+    servers: int
+    joined: bool
+    """Whether all of its shards have loaded the version: it serves, and takes part in rollouts."""
+    loaded: int
+    switched: int
+    readers: int
+    """Connections of readers to its servers, as far as they can be reached."""
 
 
 class TransferStatus(Struct, frozen=True):
@@ -47,6 +64,8 @@ class TransferStatus(Struct, frozen=True):
     held: int
     """The version that was rolled back from; 0: none."""
     instances: list[InstanceStatus]
+    layouts: list[LayoutStatus] = []
+    """The newest last."""
 
 
 def transfer_status(transfer: Transfer) -> TransferStatus:
@@ -58,6 +77,7 @@ def transfer_status(transfer: Transfer) -> TransferStatus:
         problem=transfer.problem,
         held=ledger.held,
         instances=[_instance_status(instance) for instance in transfer.instances],
+        layouts=[_layout_status(group, ledger) for group in transfer.layouts],
     )
 
 
@@ -76,4 +96,18 @@ def _rollout_status(transfer: Transfer) -> RolloutStatus | None:
 
 
 def _instance_status(instance: Instance) -> InstanceStatus:
-    return InstanceStatus(instance.name, instance.state, instance.version, instance.message)
+    return InstanceStatus(instance.name, instance.state, instance.version, instance.message, instance.layout)
+
+
+def _layout_status(group: LayoutMembers, ledger: Ledger) -> LayoutStatus:
+    instances, current = group.instances, ledger.current
+    version, number = (0, 0) if current is None else (current.version, current.number)
+    return LayoutStatus(
+        epoch=group.epoch,
+        shards=len(group.layout.shards),
+        servers=len(instances),
+        joined=group.epoch in ledger.joined,
+        loaded=sum(instance.has_loaded(version) for instance in instances),
+        switched=sum(instance.serves(version, number) for instance in instances),
+        readers=sum(instance.server.readers for instance in instances if instance.server is not None),
+    )

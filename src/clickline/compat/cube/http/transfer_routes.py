@@ -77,7 +77,7 @@ class CubeTransferApi:
 
     def _scaler(self, request: Request) -> Response:
         shard = request.query_params.get("shard", "")
-        number, shards = decimal(shard), self._transfer.plan.shards
+        number, shards = decimal(shard), len(self._transfer.layout.shards)
         if number is None or number >= shards:
             return envelope(WRONG_REQUEST, f"shard {shard!r:.40} must be a number below {shards}")
         return envelope(OK, "query ok", self._views.scaler(number))

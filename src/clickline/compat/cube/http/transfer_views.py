@@ -76,12 +76,12 @@ class TransferViews:
         return {
             "dict_name": plan.name,
             "dict_mode": plan.mode,
-            "shard_num": plan.shards,
-            "copy_num": max(map(len, plan.replicas)),
+            "shard_num": len(transfer.layout.shards),
+            "copy_num": max(map(len, transfer.layout.shards), default=0),
             "inst_num": len(instances),
             "deploy_path": plan.deploy_path,
             "donefile_addr": plan.donefile,
-            "output_addr": str(plan.output),
+            "output_addr": str(transfer.output),
             "tmp_addr": str(plan.scratch),
             "download_mode": "http",
             "wget_port": self._wget_port,
@@ -107,14 +107,16 @@ class TransferViews:
 
     def version(self, deployment: Deployment) -> View:
         plan, link = self._transfer.plan, deployment.link
-        metas = {str(shard): json.dumps(self._meta(link, shard) or {}) for shard in range(plan.shards)}
+        metas = {
+            str(shard): json.dumps(self._meta(link, shard) or {}) for shard in range(len(self._transfer.layout.shards))
+        }
         name, code = PHASES[deployment.phase]
         return {
             "dict_name": plan.name,
             "version": str(link.version),
             **link_view(link),
             "input": link.input,
-            "output": str(plan.output / build_name(link.base, link.version)),
+            "output": str(self._transfer.output / build_name(link.base, link.version)),
             "status": code,
             "status_str": name,
             "finish_time": int(deployment.finish_time),
@@ -134,8 +136,8 @@ class TransferViews:
         number, base, part = decimal(version), decimal(depend), decimal(shard)
         if name != transfer.plan.name or number is None or base is None or part is None:
             return None
-        build = find_build(transfer.plan.output, base, number)
-        return None if build is None or part >= transfer.plan.shards else meta_info(build.file(part))
+        build = find_build(transfer.output, base, number)
+        return None if build is None or part >= len(transfer.layout.shards) else meta_info(build.file(part))
 
     def scaler(self, shard: int) -> list[View]:
         """What a new replica of a shard has to load, in order."""
@@ -156,7 +158,7 @@ class TransferViews:
     def _instance(self, instance: Instance, link: ChainLink | None) -> View:
         host, port = _host_and_port(instance.replica.cube)
         agent = urlsplit(instance.replica.agent)
-        build = find_build(self._transfer.plan.output, link.base, link.version) if link is not None else None
+        build = find_build(self._transfer.output, link.base, link.version) if link is not None else None
         name, code = INSTANCE_STATES[instance.state]
         nothing: LinkView = {"mode": "", "depend": "", "id": "", "key": ""}
         return {
@@ -179,7 +181,7 @@ class TransferViews:
         }
 
     def _meta(self, link: ChainLink, shard: int) -> MetaInfo | None:
-        build = find_build(self._transfer.plan.output, link.base, link.version)
+        build = find_build(self._transfer.output, link.base, link.version)
         return None if build is None else meta_info(build.file(shard))
 
 
