@@ -26,6 +26,7 @@ from clickline.data.synthetic import write_criteo
 from clickline.launch.local_cube import LocalCube
 from clickline.publish.publisher import Settings, publish
 from clickline.serve.metrics.counters import Counters, series
+from clickline.serve.predictor.cube_layouts import CubeLayouts
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import ServedModel
@@ -110,7 +111,7 @@ def _predictor(store: Store, cube: LocalCube, caches: CacheSizes, counts: Counte
     served = ServedModel(
         NAME,
         store,
-        cube=Cube.connect(cube.servers, token=cube.token.encode(), name=NAME),
+        cube=CubeLayouts.single(Cube.connect(cube.servers, token=cube.token.encode(), name=NAME)),
         interval=3600,
         caches=caches,
         counts=counts,

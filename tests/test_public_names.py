@@ -39,6 +39,7 @@ NAMES = [
     "launch_job",
     "read_job",
     "train_job",
+    "scale",
     "up",
 ]
 

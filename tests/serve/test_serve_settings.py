@@ -153,11 +153,11 @@ default: main
 """
     file = tmp_path / "serve.yaml"
     file.write_text(text)
-    given: dict[str, Any] = {"model": "ctr", "store": "/suite", "servers": [["unix:/a"]]}
+    given: dict[str, Any] = {"model": "ctr", "store": "/suite", "layouts": "/suite/layouts.json"}
     config = read_suite_config(file, **given)
     own = config.models["ctr"]
     assert own.cube is not None
-    assert (own.store, own.keep, own.cube.servers, own.cube.name) == ("/suite", 3, [["unix:/a"]], "ctr")
+    assert (own.store, own.keep, own.cube.layouts, own.cube.name) == ("/suite", 3, "/suite/layouts.json", "ctr")
     assert own.cube.row_cache == 1000000
     assert list(config.models) == ["next", "ctr"]
     file.write_text("limits: {queue: 3}")

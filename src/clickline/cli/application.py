@@ -31,6 +31,7 @@ EXIT_CODES = {
 VERBS = {
     "up": "suite.up:up",
     "down": "suite.down:down",
+    "scale": "suite.scale:scale",
     "train": "training.train:train",
     "paddle-v1": "training.paddle_v1:paddle_v1",
     "pserver": "processes.pserver:pserver",

@@ -123,6 +123,10 @@ class Cube:
         """The version that reads get if they name none; 0 before the first."""
         return int(self._native.version)
 
+    def set_replicas(self, shard: int, replicas: Sequence[str]) -> None:
+        """Other servers of a shard: from the next request on. Those that stay keep their connections."""
+        self._native.set_addresses(shard, list(replicas))
+
     def counts(self) -> dict[str, int]:
         return dict(self._native.counts())
 

@@ -8,6 +8,23 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutProgress:
+    """A layout, and how many of its servers have the version in service."""
+
+    epoch: int
+    shards: int
+    servers: int
+    joined: bool
+    loaded: int
+    switched: int
+
+    @classmethod
+    def of(cls, page: Mapping[str, Any]) -> LayoutProgress:
+        counts = {name: int(page.get(name) or 0) for name in ("epoch", "shards", "servers", "loaded", "switched")}
+        return cls(joined=bool(page.get("joined")), **counts)
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryStatus:
     """The versions of a cube, and how many of its servers have got how far with the one under way."""
 
@@ -22,6 +39,8 @@ class DeliveryStatus:
     downloaded: int = 0
     loaded: int = 0
     switched: int = 0
+    layouts: tuple[LayoutProgress, ...] = ()
+    """The newest last."""
 
     @classmethod
     def of(cls, page: Mapping[str, Any]) -> DeliveryStatus:
@@ -36,6 +55,7 @@ class DeliveryStatus:
             downloaded=int(rollout.get("downloaded") or 0),
             loaded=int(rollout.get("loaded") or 0),
             switched=int(rollout.get("switched") or 0),
+            layouts=tuple(map(LayoutProgress.of, page.get("layouts") or ())),
         )
 
     def has_delivered(self, version: int) -> bool:

@@ -7,16 +7,19 @@ Servers listen on sockets in a private directory, agents and transfer on any fre
 from __future__ import annotations
 
 import secrets
+import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
+from clickline.cube.layouts.layout import Layout, Replica
+from clickline.cube.layouts.layouts_file import write_layouts
 from clickline.errors import PeerError
 from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local.local_processes import private_sockets
@@ -31,6 +34,15 @@ from clickline.processes.supervisor import Supervisor
 ROLES = ("cube", "agent", "transfer")
 _LONG = 180.0
 """Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
+
+
+@dataclass(frozen=True)
+class MemberPlace:
+    """What a cube server and its agent hold: a replica of a shard of a layout."""
+
+    epoch: int
+    shard: int
+    replica: int
 
 
 class LocalCube(ProcessGroup):
@@ -76,8 +88,12 @@ class LocalCube(ProcessGroup):
         self._policy = replace(SERVING, restarts=restarts)
         self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
         self._poll = poll or self._supervisor.poll
-        self.servers: list[list[str]] = []
-        """Addresses by shard, for `Cube.connect`."""
+        self.places: dict[int, MemberPlace] = {}
+        """Of the servers and agents that there are, by rank."""
+        self._shards_of: dict[int, int] = {}
+        """Numbers of shards, by epoch."""
+        self._published: tuple[int, ...] = ()
+        """Epochs in the file of layouts."""
 
     @property
     def url(self) -> str:
@@ -85,9 +101,19 @@ class LocalCube(ProcessGroup):
         return self._http("transfer", 0)
 
     @property
-    def sockets(self) -> Path:
-        """The private directory that the servers' sockets are in."""
-        return Path(self.servers[0][0].removeprefix("unix:")).parent
+    def layouts_file(self) -> Path:
+        """The file by which transfer and readers learn of the layouts."""
+        return self.directory / "layouts.json"
+
+    @property
+    def epoch(self) -> int:
+        """That of the newest layout that transfer and readers know of; 0: none yet."""
+        return max(self._published, default=0)
+
+    @property
+    def servers(self) -> list[list[str]]:
+        """Addresses by shard of the newest layout, for `Cube.connect`."""
+        return self.layout(self.epoch).servers if self.epoch else []
 
     @property
     def supervisor(self) -> Supervisor:
@@ -141,60 +167,101 @@ class LocalCube(ProcessGroup):
         pids = [each["pid"] for each in self._supervisor.states() if (each["role"], each["rank"]) == (role, rank)]
         return pids[0] if pids else None
 
+    def start_members(self, *, epoch: int, shards: int, replicas: range) -> list[int]:
+        """Start the servers and agents of these replicas of each shard of a layout; gives their ranks."""
+        first = 1 + max(self.places, default=-1)
+        members = [MemberPlace(epoch, shard, replica) for shard in range(shards) for replica in replicas]
+        self._shards_of[epoch] = shards
+        for rank, place in enumerate(members, first):
+            # A ready file of an earlier process of this name would be taken for that of this one.
+            for role in ("cube", "agent"):
+                self._files.ready(role, rank).unlink(missing_ok=True)
+            if self._published:  # an earlier cube of this directory may have had such a rank, for another shard
+                shutil.rmtree(self._deploy(rank), ignore_errors=True)
+            self.places[rank] = place
+        # All are started before any is waited for, so that they load their code side by side.
+        ranks = list(range(first, first + len(members)))
+        for rank in ranks:
+            self._supervisor.add(self._cube_spec(rank))
+            self._supervisor.add(self._agent_spec(rank))
+        return ranks
+
+    def are_ready(self, ranks: list[int]) -> bool:
+        """Whether these servers and agents listen."""
+        return all(self._files.ready(role, rank).exists() for role in ("cube", "agent") for rank in ranks)
+
+    def ranks_of(self, epoch: int) -> list[int]:
+        return [rank for rank, place in self.places.items() if place.epoch == epoch]
+
+    def layout(self, epoch: int, *, without: Collection[int] = ()) -> Layout:
+        """A layout of servers that run; `without` some ranks."""
+        shards: list[list[Replica]] = [[] for _ in range(self._shards_of[epoch])]
+        for rank in self.ranks_of(epoch):
+            if rank not in without:
+                member = Replica(self._http("agent", rank), self.address(rank), str(self._deploy(rank)))
+                shards[self.places[rank].shard].append(member)
+        return Layout(epoch, tuple(tuple(replicas) for replicas in shards))
+
+    def publish_layouts(self, *epochs: int, without: Collection[int] = ()) -> None:
+        """Tell transfer and readers which layouts there are."""
+        write_layouts(self.layouts_file, [self.layout(epoch, without=without) for epoch in epochs])
+        self._published = epochs
+
+    def stop_members(self, ranks: list[int]) -> None:
+        """Stop servers and agents that no layout has any more, and remove their files."""
+        self._supervisor.remove({f"{role}.{rank}" for role in ("cube", "agent") for rank in ranks})
+        for rank in ranks:
+            del self.places[rank]
+            shutil.rmtree(self._deploy(rank), ignore_errors=True)
+
+    def address(self, rank: int) -> str:
+        """Where a cube server listens."""
+        return f"unix:{self.sockets}/cube.{rank}.sock"
+
     def _start(self) -> None:
-        sockets = self._stack.enter_context(private_sockets())
+        self.sockets = self._stack.enter_context(private_sockets())
         # Pushed after the sockets: the processes are stopped before the directory in which they listen is removed.
         self._stack.callback(self._supervisor.stop, ROLES)
-        count = self.shards * self.replicas
-        # Ready files of an earlier start would be taken for those of this one.
-        for rank in range(count):
-            self._files.ready("cube", rank).unlink(missing_ok=True)
-            self._files.ready("agent", rank).unlink(missing_ok=True)
         self._files.ready("transfer", 0).unlink(missing_ok=True)
-        # Rank = shard * replicas + replica.
-        addresses = [f"unix:{sockets}/cube.{rank}.sock" for rank in range(count)]
-        self.servers = [addresses[shard * self.replicas : (shard + 1) * self.replicas] for shard in range(self.shards)]
         self._supervisor.start()  # changes nothing for those that run already
-        for rank in range(count):
-            self._supervisor.add(self._cube_spec(rank, addresses[rank]))
-            self._supervisor.add(self._agent_spec(rank, addresses[rank]))
-        # All are started before any is waited for, so that they load their code side by side.
-        self.until(lambda: all(self._files.ready(r, n).exists() for r in ("cube", "agent") for n in range(count)))
+        ranks = self.start_members(epoch=1, shards=self.shards, replicas=range(self.replicas))
+        self.until(lambda: self.are_ready(ranks))
         # Transfer is told the agents' addresses, which are only known now.
+        self.publish_layouts(1)
         config = self.directory / "transfer.yaml"
-        config.write_text(yaml.safe_dump(self._transfer_keys(addresses)), encoding="utf-8")
+        config.write_text(yaml.safe_dump(self._transfer_keys()), encoding="utf-8")
         self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))
         self.until(self._files.ready("transfer", 0).exists)
 
-    def _transfer_keys(self, addresses: list[str]) -> dict[str, object]:
-        replicas = [
-            {"agent": self._http("agent", rank), "cube": address, "deploy_path": str(self._deploy(rank))}
-            for rank, address in enumerate(addresses)
-        ]
+    def _transfer_keys(self) -> dict[str, object]:
         return {
             "dict_name": self.name,
             "donefile_address": self._store,
             "output_address": str(self.directory / "builds"),
             "tmp_address": str(self.directory / "transfer"),
-            "shards": [replicas[s * self.replicas : (s + 1) * self.replicas] for s in range(self.shards)],
+            "layouts": str(self.layouts_file),
             "interval": self._interval,
             "wait": self._wait,
             "keep": self._keep,
         }
 
-    def _cube_spec(self, rank: int, address: str) -> Spec:
-        shard = rank // self.replicas
-        arguments = [str(self._deploy(rank)), "--name", self.name, "--listen", address]
-        arguments += ["--shard", str(shard), "--shards", str(self.shards), "--keep", str(self._keep)]
+    def _cube_spec(self, rank: int) -> Spec:
+        place = self.places[rank]
+        arguments = [str(self._deploy(rank)), "--name", self.name, "--listen", self.address(rank)]
+        arguments += ["--shard", str(place.shard), "--shards", str(self._shards_of[place.epoch])]
+        arguments += ["--keep", str(self._keep)]
         arguments += ["--http", "127.0.0.1:0", *(["--memory"] if self._memory else [])]
         return self._spec("cube", rank, ["serve", *arguments])
 
-    def _agent_spec(self, rank: int, address: str) -> Spec:
-        return self._spec("agent", rank, [str(self._deploy(rank)), "--cube", address, "--listen", "127.0.0.1:0"])
+    def _agent_spec(self, rank: int) -> Spec:
+        arguments = [str(self._deploy(rank)), "--cube", self.address(rank), "--listen", "127.0.0.1:0"]
+        return self._spec("agent", rank, arguments)
 
     def _spec(self, role: str, rank: int, arguments: list[str]) -> Spec:
         ready = ["--ready-file", str(self._files.ready(role, rank))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.{rank}", {})}
+        place = self.places.get(rank)
+        shard = f"cube shard {place.shard} of layout {place.epoch}" if role == "cube" and place else ""
         return Spec(
             role=role,
             rank=rank,
@@ -203,7 +270,7 @@ class LocalCube(ProcessGroup):
             log=self._files.log(role, rank),
             policy=self._policy,
             stall_after=self._stall_after,
-            replicas=f"cube shard {rank // self.replicas}" if role == "cube" else "",
+            replicas=shard,
         )
 
     def _deploy(self, rank: int) -> Path:

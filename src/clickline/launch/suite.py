@@ -18,9 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from clickline.errors import PeerError
+from clickline.errors import JobError, PeerError
 from clickline.launch.local_cube import LocalCube
 from clickline.launch.process_files import ProcessFiles
+from clickline.launch.scaling.cube_scaling import CubeScaling
+from clickline.launch.scaling.scale_file import MOST_REPLICAS, MOST_SHARDS, ScaleFile
 from clickline.launch.suite_record import SuiteRecord, component_records
 from clickline.launch.suite_state import supervisor_record, write_suite, write_token
 from clickline.net.listening_sockets import VARIABLE as LISTENER
@@ -42,6 +44,7 @@ SHARDS, REPLICAS = 2, 2
 """Of the cube."""
 WORKERS = 2
 """Of the predictor: with one of them gone, the other answers."""
+MOST_WORKERS = 1024
 _TRIES = 4
 """Deaths of one process before the suite has ever served."""
 _GRACE = 12.0
@@ -52,6 +55,18 @@ _WRITE_EVERY = 0.2
 _WORKER_STALL_AFTER = 10.0
 _ENDINGS = 100
 """Deaths that are kept of a suite that has served."""
+
+
+def checked_size(*, shards: int, replicas: int, workers: int) -> None:
+    """Raises JobError if a suite cannot have this size."""
+    bounds = {
+        "shards": (shards, MOST_SHARDS),
+        "replicas": (replicas, MOST_REPLICAS),
+        "workers": (workers, MOST_WORKERS),
+    }
+    for name, (value, most) in bounds.items():
+        if not 1 <= value <= most:
+            raise JobError(f"{name} must be 1 to {most} but got {value!r}")
 
 
 def process_count(shards: int = SHARDS, replicas: int = REPLICAS) -> int:
@@ -100,6 +115,7 @@ class Suite(ProcessGroup):
         self._written: SuiteRecord = {}
         self._written_at = 0.0
         self._has_served = False
+        self._scaling: CubeScaling | None = None
 
     @property
     def cube(self) -> LocalCube:
@@ -124,6 +140,8 @@ class Suite(ProcessGroup):
             self._give_up_if_hopeless()
         else:
             del self.supervisor.endings[:-_ENDINGS]
+        if self._scaling is not None:
+            self._scaling.step()
         if time.monotonic() - self._written_at > _WRITE_EVERY:
             self.tell()
 
@@ -169,8 +187,10 @@ class Suite(ProcessGroup):
             "files": self.files or None,
             "transfer": self.process_files.address("transfer") or None,
             "cube": {"name": self.model, "servers": cube.servers if cube else []},
-            "sockets": str(cube.sockets) if cube and cube.servers else None,
-            "components": component_records(self.supervisor, self.process_files, replicas=self._replicas),
+            "workers": self._workers,
+            "scale": self._scaling.record() if self._scaling is not None else None,
+            "sockets": str(cube.sockets) if cube and cube.epoch else None,
+            "components": component_records(self.supervisor, self.process_files, places=cube.places if cube else {}),
         }
 
     def _start(self) -> None:
@@ -202,6 +222,8 @@ class Suite(ProcessGroup):
             wait=self._wait,
         )
         self._stack.enter_context(self._cube)
+        self._scaling = CubeScaling(self._cube, ScaleFile(self.state))
+        self._stack.callback(self._scaling.close)
         # What is pushed last ends first: our copy of the listening socket, so that the connections that a stopping
         # predictor finds are the last; then the predictor, which reads from the others; then the cube.
         self._stack.callback(self.supervisor.stop, "predictor")
@@ -219,10 +241,11 @@ class Suite(ProcessGroup):
 
     def _predictor(self, listener: socket.socket) -> Spec:
         if self._serve is None:
-            addresses = ";".join(",".join(replicas) for replicas in self.cube.servers)
-            arguments = [str(self.store), "--cube", addresses, "--cube-name", self.model, "--name", self.model]
+            layouts = f"layouts:{self.cube.layouts_file}"
+            arguments = [str(self.store), "--cube", layouts, "--cube-name", self.model, "--name", self.model]
         else:
-            config = read_suite_config(self._serve, model=self.model, store=str(self.store), servers=self.cube.servers)
+            layouts = str(self.cube.layouts_file)
+            config = read_suite_config(self._serve, model=self.model, store=str(self.store), layouts=layouts)
             file = self.directory / "serve.json"
             file.write_text(config.model_dump_json(), encoding="utf-8")
             arguments = ["--config", str(file)]

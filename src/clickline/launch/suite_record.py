@@ -5,9 +5,12 @@ Every key may be missing: the file may be of an `up` that has only begun, or of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
+from clickline.launch.local_cube import MemberPlace
 from clickline.launch.process_files import ProcessFiles
+from clickline.launch.scaling.scale_file import ScaleRecord
 from clickline.processes.process import ProcessState
 from clickline.processes.process_identity import birth
 from clickline.processes.supervisor import Supervisor
@@ -29,16 +32,19 @@ class ComponentRecord(TypedDict, total=False):
     address: str
     log: str
     shard: int
-    """Of a cube server, as `replica`."""
+    """Of a cube server, as `replica` and `layout`."""
     replica: int
+    layout: int
 
 
-def component_records(supervisor: Supervisor, files: ProcessFiles, *, replicas: int) -> list[ComponentRecord]:
-    """What suite.json says of the processes. `replicas`: of each shard of the cube."""
-    return [_component_record(process, files, replicas) for process in supervisor.states()]
+def component_records(
+    supervisor: Supervisor, files: ProcessFiles, *, places: Mapping[int, MemberPlace]
+) -> list[ComponentRecord]:
+    """What suite.json says of the processes. `places`: of the cube's servers, by rank."""
+    return [_component_record(process, files, places) for process in supervisor.states()]
 
 
-def _component_record(process: ProcessState, files: ProcessFiles, replicas: int) -> ComponentRecord:
+def _component_record(process: ProcessState, files: ProcessFiles, places: Mapping[int, MemberPlace]) -> ComponentRecord:
     role, rank = process["role"], process["rank"]
     component: ComponentRecord = {
         "name": process["name"],
@@ -54,8 +60,9 @@ def _component_record(process: ProcessState, files: ProcessFiles, replicas: int)
         "address": files.address(role, rank),
         "log": str(files.log(role, rank)),
     }
-    if role == "cube":
-        component["shard"], component["replica"] = divmod(rank, replicas)
+    if role == "cube" and rank in places:
+        place = places[rank]
+        component["shard"], component["replica"], component["layout"] = place.shard, place.replica, place.epoch
     return component
 
 
@@ -87,6 +94,8 @@ class SuiteRecord(SupervisorRecord, total=False):
     files: str | None
     transfer: str | None
     cube: CubeRecord
+    workers: int
+    scale: ScaleRecord | None
     sockets: str | None
     components: list[ComponentRecord]
 
@@ -111,6 +120,8 @@ class SuiteHealth(SupervisorRecord, total=False):
     files: str | None
     transfer: str | None
     cube: CubeRecord
+    workers: int
+    scale: ScaleRecord | None
     sockets: str | None
     components: list[ComponentHealth]
     up: bool

@@ -135,7 +135,15 @@ class Supervisor:
 
     def stop(self, roles: str | Collection[str] | None = None) -> None:
         """Stop the processes of these roles, or all: asked first, killed when the grace is over."""
-        chosen = self._of(roles)
+        self._stop(self._of(roles))
+
+    def remove(self, names: Collection[str]) -> None:
+        """Stop processes that are not needed any more, and forget them."""
+        chosen = [process for process in self._processes if process.spec.name in names]
+        self._stop(chosen)
+        self._processes = [process for process in self._processes if process not in chosen]
+
+    def _stop(self, chosen: list[Process]) -> None:
         # All are asked before any is waited for, so that the grace is one for all.
         for process in chosen:
             # There is no process to signal; the new state keeps `poll` from starting one.

@@ -26,6 +26,7 @@ from clickline.config.loading.origins import Path
 from clickline.config.loading.reader import read_settings
 from clickline.config.loading.suggestions import suggestion
 from clickline.config.section import Section
+from clickline.cube.layouts.layout_settings import ServiceSettings
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=128)]
 Text = Annotated[str, Field(min_length=1)]
@@ -33,11 +34,16 @@ Seconds = Annotated[float, Field(gt=0, le=3600)]
 CacheBytes = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
-class CubeSource(Section):
+class CubeSource(CrossChecked):
     """A cube that rows are read from."""
 
-    servers: list[list[str]] | str
-    """Addresses of the replicas of each shard, or the path of a cube.conf, whose own settings are then used."""
+    servers: list[list[str]] | str = ""
+    """Addresses of the replicas of each shard, or the path of a cube.conf, whose own settings are then used; or one of
+    the next two."""
+    layouts: str = ""
+    """A file of layouts, which is watched: the cube's shards can be changed while it is read from."""
+    service: ServiceSettings | None = None
+    """A headless service by whose names servers are found."""
     name: str = ""
     """Name of the cube's dictionary."""
     timeout: Seconds = 1.0
@@ -54,13 +60,20 @@ class CubeSource(Section):
     @field_validator("servers", mode="before")
     @classmethod
     def _are_addresses(cls, given: Any) -> Any:
-        if isinstance(given, str) and given:
+        if isinstance(given, str):
             return given
         if isinstance(given, list) and given and all(_are_texts(replicas) for replicas in given):
             return given
         raise PydanticCustomError(
             "cube_servers", 'must be [["tcp:HOST:PORT", …], …], replicas by shard, or the path of a cube.conf'
         )
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, Any]) -> Iterator[Contradiction]:
+        named = [key for key in ("servers", "layouts", "service") if given.get(key)]
+        if len(named) != 1:
+            has = " and ".join(named) or "none of them"
+            yield ("servers",), f"the servers are named by one of servers, layouts and service; here by {has}"
 
 
 class ModelSource(Section):
@@ -216,9 +229,9 @@ def read_serve_config(path: str | os.PathLike[str]) -> ServeConfig:
     return read_settings(path, ServeConfig, what="a predictor's configuration")
 
 
-def read_suite_config(path: str | os.PathLike[str], *, model: str, store: str, servers: list[list[str]]) -> ServeConfig:
+def read_suite_config(path: str | os.PathLike[str], *, model: str, store: str, layouts: str) -> ServeConfig:
     """Read a file for the predictor of `clickline up`, which adds the suite's own model: its store, and its cube."""
-    own = {"store": store, "cube": {"servers": servers, "name": model}}
+    own = {"store": store, "cube": {"layouts": layouts, "name": model}}
     return read_settings(path, ServeConfig, what="a predictor's configuration", given={"models": {model: own}})
 
 

@@ -16,6 +16,7 @@ from clickline import _native
 from clickline.net.request_errors import RequestError
 from clickline.serve.metrics.counters import series
 from clickline.serve.prediction import PredictionResult
+from clickline.serve.predictor.cube_layouts import CubeLayouts
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.request_cache import RequestCache
@@ -38,7 +39,9 @@ def cube(known: Known) -> Iterator[CubeServers]:
 
 
 def served_from(cube: CubeServers, known: Known, **options: Any) -> ServedModel:
-    found = ServedModel("ctr", known.store, cube=cube.client(), **{"interval": 3600, "caches": BOTH, **options})
+    found = ServedModel(
+        "ctr", known.store, cube=CubeLayouts.single(cube.client()), **{"interval": 3600, "caches": BOTH, **options}
+    )
     assert found.refresh(), found.status()
     return found
 

@@ -15,6 +15,7 @@ from clickline.data.schema import Schema
 from clickline.launch.local_cube import LocalCube
 from clickline.net.request_errors import RequestError
 from clickline.serve.predictor.configured_predictor import configured_predictor
+from clickline.serve.predictor.cube_layouts import CubeLayouts
 from clickline.serve.predictor.model_version import ModelVersion
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import ServedModel
@@ -36,7 +37,7 @@ def cube(known: Known) -> Iterator[CubeServers]:
 
 
 def served_from(cube: CubeServers, store: Store, *, refresh: bool = True, **options: Any) -> ServedModel:
-    found = ServedModel("ctr", store, cube=cube.client(), **{"interval": 3600, **options})
+    found = ServedModel("ctr", store, cube=CubeLayouts.single(cube.client()), **{"interval": 3600, **options})
     if refresh:
         assert found.refresh(), found.status()
     return found

@@ -112,8 +112,7 @@ class RunningSuite(threading.Thread):
 
     def switch_number(self, rank: int) -> int:
         """Of the version that a cube server serves; 0 if it serves none or does not answer."""
-        shard, replica = divmod(rank, self.suite.cube.replicas)
-        address = self.suite.cube.servers[shard][replica]
+        address = self.suite.cube.address(rank)
         try:
             with CubeCommands(
                 address, name=MODEL, token=self.suite.token.encode(), patience=0.0, deadline=1.0

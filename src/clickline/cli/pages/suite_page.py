@@ -71,9 +71,20 @@ def _page(health: SuiteHealth) -> RenderableType:
         Text(
             f"{health['model']} at {health['http'] or '…'}: {serving}{rolling}; process {health['pid']}, since {since}"
         ),
+        *_size(health),
         _table(health["components"]),
     ]
     return Group(*parts, *(Text(complaint, style="red") for complaint in health["complaints"]))
+
+
+def _size(health: SuiteHealth) -> list[RenderableType]:
+    """Shards, replicas and workers, and what is being done about them."""
+    scale = health.get("scale")
+    if scale is None:
+        return []
+    doing = "" if scale["phase"] == "done" else f"; being scaled: {scale['phase']}"
+    workers = health.get("workers", 0)
+    return [Text(f"cube of {scale['shards']} shards × {scale['replicas']} replicas, {workers} workers{doing}")]
 
 
 def _table(components: list[ComponentHealth]) -> Table:

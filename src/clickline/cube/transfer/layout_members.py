@@ -2,8 +2,8 @@
 
 A layout has *joined* when all of its shards have loaded the version in service. Until then it only prepares that
 version, and no rollout waits for it; from then on it serves, and takes part in rollouts as every other. So within each
-layout nothing is switched before every shard has it, and readers find a new layout whole or not at all. The first layout
-has joined from the start: nobody reads anything else.
+layout nothing is switched before every shard has it, and readers find a new layout whole or not at all. The first
+layout has joined from the start: nobody reads anything else.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from clickline.launch.stack.stack_events import (
     reported,
 )
 from clickline.launch.stack.stack_report import StackReport, measure_stack
-from clickline.launch.suite import MODEL, PORT, WORKERS, Suite, process_count
+from clickline.launch.suite import MODEL, PORT, REPLICAS, SHARDS, WORKERS, Suite, checked_size, process_count
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process_events import ProcessChange, ProcessEvent
@@ -94,6 +94,8 @@ def up(
     overrides: Sequence[str] = (),
     rows: int = DEMO_ROWS,
     port: int = PORT,
+    shards: int = SHARDS,
+    replicas: int = REPLICAS,
     workers: int = WORKERS,
     stall_after: float = STALL_AFTER,
     serve: str | Path | None = None,
@@ -107,7 +109,8 @@ def up(
             stack.wait()
 
     `job` is a job file, a Job, or None for demo data of so many `rows`. `overrides` are KEY=VALUE, as for --set. `port`
-    is the predictor's, if it is free. `serve` is a serve.yaml for the predictor, to which the stack's own model is
+    is the predictor's, if it is free. The cube has so many `shards` with so many `replicas` each, the predictor so many
+    `workers`. `serve` is a serve.yaml for the predictor, to which the stack's own model is
     added. Called again, it goes on from what the state directory holds; `fresh` throws that away.
 
     `on_event` is called with a `StackEvent` for everything worth seeing. Call `up` from a thread that lives as long as
@@ -117,6 +120,7 @@ def up(
     emit: Emit = on_event or (lambda _: None)
     watcher = LogOnly() if on_event is None else EventWatcher(on_event)
     config = None if serve is None else Path(serve)
+    checked_size(shards=shards, replicas=replicas, workers=workers)
     with ExitStack() as exits:
         # First: a second call for this state directory is refused before it makes data, trains or discards anything.
         exits.enter_context(claimed(directory))
@@ -131,7 +135,7 @@ def up(
                 yield
 
         if config is not None:  # what is wrong with it is said before anything is trained
-            read_suite_config(config, model=MODEL, store=str(directory / "versions"), servers=[["unix:/not-started"]])
+            read_suite_config(config, model=MODEL, store=str(directory / "versions"), layouts="not-written-yet")
         best, settings = None, []
         if job is None:
             with stage(Stage.DATA):
@@ -147,10 +151,12 @@ def up(
         suite = Suite(
             directory,
             port=port,
+            shards=shards,
+            replicas=replicas,
             workers=workers,
             stall_after=stall_after,
             serve=config,
-            on_event=_StartCounter(emit, expected=process_count()),
+            on_event=_StartCounter(emit, expected=process_count(shards, replicas)),
         )
         with stage(Stage.STARTING):
             exits.enter_context(suite)

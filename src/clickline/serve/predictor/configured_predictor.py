@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from clickline.cube.cube_client import Cube
+from clickline.cube.layouts.layout import Layout
+from clickline.cube.layouts.layout_source import FixedLayouts, LayoutSource
+from clickline.cube.layouts.layouts_file import LayoutsFile
+from clickline.cube.layouts.service_layout import ServiceLayout
 from clickline.errors import JobError
 from clickline.serve.metrics.metric_sink import MetricSink
+from clickline.serve.predictor.cube_layouts import CubeLayouts
 from clickline.serve.predictor.model_version import CacheSizes
 from clickline.serve.predictor.predictor import Predictor
 from clickline.serve.predictor.served_model import ServedModel
@@ -46,14 +51,28 @@ def configured_predictor(
     )
 
 
-def _connect(source: CubeSource, token: bytes, name: str) -> Cube:
+def _connect(source: CubeSource, token: bytes, name: str) -> CubeLayouts:
     if not token:
         raise JobError(f"models.{name}.cube: a cube needs a token; set CLICKLINE_TOKEN in the environment")
-    return Cube.connect(
-        source.servers,
-        token=token,
-        name=source.name,
-        timeout=source.timeout,
-        hedge=source.hedge,
-        retries=source.retries,
-    )
+
+    def connect(layout: Layout) -> Cube:
+        return Cube.connect(
+            layout.servers,
+            token=token,
+            name=source.name,
+            timeout=source.timeout,
+            hedge=source.hedge,
+            retries=source.retries,
+        )
+
+    return CubeLayouts(_layouts(source), connect)
+
+
+def _layouts(source: CubeSource) -> LayoutSource:
+    if source.layouts:
+        return LayoutsFile(source.layouts)
+    if source.service is not None:
+        return ServiceLayout(source.service)
+    if isinstance(source.servers, str):
+        raise JobError(f"{source.servers!r}: a cube.conf is not read here; list its servers, or name a file of layouts")
+    return FixedLayouts.of_addresses(source.servers)

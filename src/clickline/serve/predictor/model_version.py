@@ -98,13 +98,17 @@ class VersionOptions:
 class ModelVersion:
     """One version. Any number of threads may predict with it."""
 
-    def __init__(self, chain: Chain, source: VersionRows, *, digest: str, options: VersionOptions) -> None:
+    def __init__(
+        self, chain: Chain, source: VersionRows, *, digest: str, options: VersionOptions, layout: int = 0
+    ) -> None:
         self.requests = RequestCache(options.caches.requests) if options.caches.requests else None
         """Results of earlier requests, if they are to be kept."""
         self.manifest: Manifest = chain.manifest
         self.version = self.manifest.version
         self.digest = digest
         """SHA-256 of the manifest: the same number with another digest is another version."""
+        self.layout = layout
+        """Epoch of the cube's layout that it reads from; 0: it reads from files."""
         self.schema = chain.schema
         self.labels, self.output = self.schema.labels, self.schema.output
         self.reader = FeatureReader(self.schema, unread=self.manifest.unread)
@@ -148,6 +152,7 @@ class ModelVersion:
         done: Donefile,
         options: VersionOptions,
         cube: Cube,
+        layout: int = 1,
         failure: Failure = "error",
     ) -> Self:
         """Load and check a version with rows from a cube that has it; network and golden sample come from the store."""
@@ -161,7 +166,7 @@ class ModelVersion:
                 model=options.model,
                 cache=options.caches.rows,
             )
-            version = cls(chain, rows, digest=done.entries[number].sha256, options=options)
+            version = cls(chain, rows, digest=done.entries[number].sha256, options=options, layout=layout)
             version.check(chain.sample())
         return version
 

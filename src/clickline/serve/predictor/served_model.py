@@ -14,11 +14,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from clickline.cube.cube_client import Cube
 from clickline.errors import ClicklineError
 from clickline.net.predictor_documents import ModelStatus
 from clickline.net.request_errors import refuse
 from clickline.serve.metrics.metric_sink import MetricSink, NoMetrics
+from clickline.serve.predictor.cube_layouts import CubeLayouts, OpenLayout
 from clickline.serve.predictor.model_version import NO_CACHES, CacheSizes, ModelVersion, VersionOptions
 from clickline.serve.predictor.row_sources import Failure, VersionGoneError
 from clickline.serve.predictor.wanted_version import WantedVersion
@@ -45,8 +45,8 @@ class _State:
 class _Failure:
     """The last attempt to load a version, or to learn which one is wanted, if it failed."""
 
-    what: tuple[int, str]
-    """Version and digest; zero if it was not even known which."""
+    what: tuple[int, str, int]
+    """Version, digest and layout; zero if it was not even known which."""
     error: str
     times: int
     again: float
@@ -62,7 +62,7 @@ class ServedModel:
         store: Store,
         *,
         cache: VersionCache | None = None,
-        cube: Cube | None = None,
+        cube: CubeLayouts | None = None,
         failure: Failure = "error",
         interval: float = 0.5,
         keep: int = 2,
@@ -77,7 +77,7 @@ class ServedModel:
         self._interval, self._keep = interval, keep
         self._counts: MetricSink = NoMetrics() if counts is None else counts
         self._options = VersionOptions(cache=cache, model=name, caches=caches, threads=threads, counts=self._counts)
-        self._wanted = WantedVersion(store, cube=cube, cache=cache)
+        self._wanted = WantedVersion(store, cache=cache)
         self._waiting_logged = False
         """Whether it was logged that there is no version yet."""
         self._state = _State()
@@ -115,16 +115,20 @@ class ServedModel:
         with self._lock:
             try:
                 done = self._wanted.donefile()
-                number = self._wanted.number(done, self._state.current)
+                number, layout = (done.serving, None) if self._cube is None else self._in_cube(self._cube, done)
                 if not number:
                     self._log_waiting()
                     return False
                 # The digest, since a version that was published again has the same number.
                 digest = done.entry(number, where=self.store.url).sha256
             except Exception as error:
-                self._note_failure((0, ""), error)
+                self._note_failure((0, "", 0), error)
                 return False
-            return self._switch_to(number, digest, done)
+            switched = self._switch_to(number, digest, done, layout)
+            # After the switch, since it may have failed: then the layout of before is read from, as the version is.
+            if switched and self._cube is not None and layout is not None:
+                self._cube.move(layout)
+            return switched
 
     def start(self) -> None:
         """Poll in a thread of its own; at once if there is no version yet."""
@@ -173,24 +177,52 @@ class ServedModel:
             where = self.store.url if self._cube is None else f"{self.store.url} and its cube"
             _log.warning("model %r: no version yet in %s; waiting", self.name, where)
 
-    def _switch_to(self, number: int, digest: str, done: Donefile) -> bool:
+    def _in_cube(self, cube: CubeLayouts, done: Donefile) -> tuple[int, OpenLayout | None]:
+        """The version in service, 0 if there is none, and the layout that it is to be read from."""
+        table = self._wanted.table(done, self._state.current)
+        if not table:
+            return 0, None
+        cube.follow()
+        unreachable: ClicklineError | None = None
+        number = 0
+        try:
+            number = cube.current.version(table)
+        except ClicklineError as error:
+            unreachable = error
+        for other in cube.others:
+            try:
+                serves = other.version(table)
+            except ClicklineError:
+                continue  # a layout that is being made: nobody waits for it
+            # While the current layout serves, another that is behind it, or ahead, is not moved to: the version that
+            # is answered by would go back and forth. The next poll finds both at the same.
+            agrees = serves == number or unreachable is not None or not cube.is_current_listed
+            if serves and agrees and other.has(serves, table):
+                return serves, other
+        if unreachable is not None:
+            raise unreachable
+        return number, cube.current
+
+    def _switch_to(self, number: int, digest: str, done: Donefile, layout: OpenLayout | None) -> bool:
         state = self._state
+        epoch = 0 if layout is None else layout.epoch
         kept = state.kept.get(number)
-        if kept is not None and kept.digest == digest:  # current already, or a rollback to one that is still loaded
+        # Current already, or a rollback to one that is still loaded.
+        if kept is not None and (kept.digest, kept.layout) == (digest, epoch):
             self._failure = None
             if kept is state.current:
                 return False
             self._take(kept)
             return True
         failed = self._failure
-        if failed is not None and failed.what == (number, digest) and time.monotonic() < failed.again:
+        if failed is not None and failed.what == (number, digest, epoch) and time.monotonic() < failed.again:
             return False
         start = time.perf_counter()
         try:
-            version = self._load(number, done)  # which checks it against its golden sample
+            version = self._load(number, done, layout)  # which checks it against its golden sample
         except Exception as error:  # whatever is in a version, the one before goes on
             self._counts.count("clickline_version_failures_total")
-            self._note_failure((number, digest), error)
+            self._note_failure((number, digest, epoch), error)
             return False
         self._failure = None
         self._counts.count("clickline_version_loads_total")
@@ -198,11 +230,17 @@ class ServedModel:
         self._take(version)
         return True
 
-    def _load(self, version: int, done: Donefile) -> ModelVersion:
+    def _load(self, version: int, done: Donefile, layout: OpenLayout | None) -> ModelVersion:
         options = self._options
-        if self._cube is not None:
+        if layout is not None:
             return ModelVersion.from_cube(
-                self.store, version, done=done, options=options, cube=self._cube, failure=self._on_failure
+                self.store,
+                version,
+                done=done,
+                options=options,
+                cube=layout.cube,
+                layout=layout.epoch,
+                failure=self._on_failure,
             )
         # A delta shares its base's files with the versions before it: those are mapped already.
         known = {digest: file for kept in self._state.kept.values() for digest, file in kept.files.items()}
@@ -212,7 +250,12 @@ class ServedModel:
         before = self._state
         # Inserted at the end also if it was kept before (a rollback): the order is that of the switches, and what was
         # switched to the longest ago is dropped first.
-        kept = {number: other for number, other in before.kept.items() if number != version.version}
+        # Those of another layout are let go, and its connections with them: its servers are about to be stopped.
+        kept = {
+            number: other
+            for number, other in before.kept.items()
+            if number != version.version and other.layout == version.layout
+        }
         kept[version.version] = version
         for number in list(kept)[: -self._keep]:
             del kept[number]  # its memory goes with the last request that holds it
@@ -221,7 +264,7 @@ class ServedModel:
         was = "" if before.current is None else f" instead of {before.current.version}"
         _log.info("model %s: version %d%s", self.name, version.version, was)
 
-    def _note_failure(self, what: tuple[int, str], error: Exception) -> None:
+    def _note_failure(self, what: tuple[int, str, int], error: Exception) -> None:
         """Log a failure once, and put the next attempt off: the longer, the more often it has failed."""
         text = str(error) if isinstance(error, ClicklineError | OSError) else f"{type(error).__name__}: {error}"
         before = self._failure

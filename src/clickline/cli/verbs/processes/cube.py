@@ -30,7 +30,9 @@ def serve(
     directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Its deploy path.", show_default=False)],
     name: Name = "cube",
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="tcp:HOST:PORT or unix:/PATH.")] = "tcp:127.0.0.1:8027",
-    shard: Annotated[int, typer.Option(min=0, help="Which shard this is.")] = 0,
+    shard: Annotated[
+        str, typer.Option(metavar="N|POD", help="Which shard this is; or the name of its pod, whose ordinal tells.")
+    ] = "0",
     shards: Annotated[int, typer.Option(min=1, max=4096, help="How many there are.")] = 1,
     keep: Annotated[
         int, typer.Option(min=1, help="Versions that stay loaded: the one in service and those before.")
@@ -48,12 +50,11 @@ def serve(
     """
     from clickline.cli.shared.services import run_service, same_port
     from clickline.compat.cube.http.server_routes import server_routes
+    from clickline.cube.layouts.layout import shard_of_pod
     from clickline.cube.server.cube_process import CubeOptions, CubeProcess
-    from clickline.errors import JobError
     from clickline.net.addresses import listen_address
 
-    if shard >= shards:
-        raise JobError(f"--shard {shard} of --shards {shards}: shards are numbered from 0")
+    number = shard_of_pod(shard, shards=shards)
     host, port = ("127.0.0.1", None) if http == "off" else listen_address(http)
 
     def make(token: bytes) -> Any:
@@ -62,7 +63,7 @@ def serve(
             directory=directory,
             token=token,
             address=listen,
-            shard=shard,
+            shard=number,
             shards=shards,
             keep=keep,
             memory=memory,
@@ -73,7 +74,7 @@ def serve(
         )
         return CubeProcess(options, routes=server_routes)
 
-    run_service("cube", shard, make)
+    run_service("cube", number, make)
 
 
 @app.command()

@@ -12,6 +12,8 @@ from clickline.cli.shared.output import say
 if TYPE_CHECKING:
     from clickline.serve.serve_settings import ServeConfig
 
+_LAYOUTS = "layouts:"
+
 
 def serve(
     store: Annotated[
@@ -25,9 +27,9 @@ def serve(
     cube: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESSES|FILE",
-            help="Rows come from this cube: shards with ; between, replicas with , between, or a cube.conf. "
-            "Otherwise they are looked up in the store's own files.",
+            metavar="ADDRESSES|FILE|layouts:FILE",
+            help="Rows come from this cube: shards with ; between, replicas with , between, a cube.conf, or "
+            "layouts:FILE. Otherwise they are looked up in the store's own files.",
             show_default=False,
         ),
     ] = None,
@@ -102,7 +104,9 @@ def _settings(
     if config is not None:
         return read_serve_config(config).model_copy(update=changes)
     model: dict[str, object] = {"store": store}
-    if cube is not None:
+    if cube is not None and cube.startswith(_LAYOUTS):
+        model["cube"] = {"layouts": cube.removeprefix(_LAYOUTS), "name": cube_name}
+    elif cube is not None:
         model["cube"] = {"servers": _servers(cube), "name": cube_name}
     return checked_settings({"models": {name: model}, **changes}, ServeConfig, source="clickline serve")
 

@@ -21,6 +21,8 @@ def up(
     ] = None,
     state: Annotated[Path, typer.Option(help="Directory for everything that this makes.")] = Path("runs"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the predictor, if it is free; else any.")] = 8010,
+    shards: Annotated[int, typer.Option(min=1, max=64, help="Of the cube: its rows are divided among so many.")] = 2,
+    replicas: Annotated[int, typer.Option(min=1, max=16, help="Servers that hold the same shard of the cube.")] = 2,
     workers: Annotated[
         int, typer.Option(min=1, max=1024, help="Of the predictor: with one of them gone, the others answer.")
     ] = 2,
@@ -50,9 +52,9 @@ def up(
     """Train, publish, deliver and serve on this machine; show predictions and their AUC; stay until Ctrl+C.
 
     Without a job, demo data is made first. A job that does not say otherwise is trained with 2 parameter servers and 2
-    trainers. Then a version is published, and delivered by a file server and transfer to a cube of 2 shards × 2
-    replicas, from which a predictor serves it. Called again, it goes on from what the state directory holds: a run that
-    has finished is not trained again, an interrupted one is resumed, versions stay.
+    trainers. Then a version is published, and delivered by a file server and transfer to a cube of so many
+    shards × replicas, from which a predictor serves it. Called again, it goes on from what the state directory holds: a
+    run that has finished is not trained again, an interrupted one is resumed, versions stay.
 
     Example: clickline up
     """
@@ -72,6 +74,8 @@ def up(
             overrides=overrides or (),
             rows=rows or DEMO_ROWS,
             port=port,
+            shards=shards,
+            replicas=replicas,
             workers=workers,
             stall_after=stall_after,
             serve=serve,
