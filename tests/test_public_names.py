@@ -38,8 +38,8 @@ NAMES = [
     "__version__",
     "launch_job",
     "read_job",
-    "train_job",
     "scale",
+    "train_job",
     "up",
 ]
 
