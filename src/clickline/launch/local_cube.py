@@ -92,8 +92,8 @@ class LocalCube(ProcessGroup):
         """Of the servers and agents that there are, by rank."""
         self._shards_of: dict[int, int] = {}
         """Numbers of shards, by epoch."""
-        self._published: tuple[int, ...] = ()
-        """Epochs in the file of layouts."""
+        self._published: tuple[Layout, ...] = ()
+        """What is in the file of layouts."""
 
     @property
     def url(self) -> str:
@@ -108,12 +108,12 @@ class LocalCube(ProcessGroup):
     @property
     def epoch(self) -> int:
         """That of the newest layout that transfer and readers know of; 0: none yet."""
-        return max(self._published, default=0)
+        return self._published[-1].epoch if self._published else 0
 
     @property
     def servers(self) -> list[list[str]]:
         """Addresses by shard of the newest layout, for `Cube.connect`."""
-        return self.layout(self.epoch).servers if self.epoch else []
+        return self._published[-1].servers if self._published else []
 
     @property
     def supervisor(self) -> Supervisor:
@@ -203,9 +203,10 @@ class LocalCube(ProcessGroup):
         return Layout(epoch, tuple(tuple(replicas) for replicas in shards))
 
     def publish_layouts(self, *epochs: int, without: Collection[int] = ()) -> None:
-        """Tell transfer and readers which layouts there are."""
-        write_layouts(self.layouts_file, [self.layout(epoch, without=without) for epoch in epochs])
-        self._published = epochs
+        """Tell transfer and readers which layouts there are, the newest last; all of their agents listen."""
+        layouts = tuple(self.layout(epoch, without=without) for epoch in epochs)
+        write_layouts(self.layouts_file, layouts)
+        self._published = layouts
 
     def stop_members(self, ranks: list[int]) -> None:
         """Stop servers and agents that no layout has any more, and remove their files."""

@@ -125,7 +125,7 @@ class CubeScaling:
 
     def _await_delivery(self, work: _Work) -> None:
         progress = self._progress(work.epoch)
-        needed = len(self._cube.layout(work.epoch, without=work.left).members)
+        needed = len([rank for rank in self._cube.ranks_of(work.epoch) if rank not in work.left])
         if progress is not None and progress.joined and progress.servers == needed == progress.switched:
             work.phase = ScalePhase.MOVING if work.left else ScalePhase.RETIRING
 
