@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from clickline.cube.cube_client import OK, Cube
 from clickline.launch.suite_state import read_suite
 from support.eventually import eventually
 from support.processes import run
@@ -30,6 +31,7 @@ from support.versions.model_versions import ModelVersions
 pytestmark = pytest.mark.heavy
 SEED = int(os.environ.get("CLICKLINE_CHAOS_SEED") or random.randrange(1 << 32))
 CLIENTS, PLAIN = 4, 2
+PROBE = list(range(1, 65))
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +89,14 @@ class Scaling(threading.Thread):
         return found
 
 
-def phase(suite: RunningSuite) -> str:
+def scale_of(suite: RunningSuite) -> dict[str, Any]:
+    """What suite.json says about its size."""
     suite.check()
-    scale = (read_suite(suite.state) or {}).get("scale")
-    return "" if scale is None else scale["phase"]
+    return dict((read_suite(suite.state) or {}).get("scale") or {})
+
+
+def phase(suite: RunningSuite) -> str:
+    return str(scale_of(suite).get("phase", ""))
 
 
 def kill(suite: RunningSuite, name: str) -> None:
@@ -112,7 +118,11 @@ def test_two_shards_become_three_while_transfer_and_servers_are_killed_and_a_ver
     suite: RunningSuite, versions: ModelVersions, record_property: Callable[[str, object], None]
 ) -> None:
     before = {suite.pid(f"{role}.{rank}") for role in ("cube", "agent") for rank in suite.suite.cube.places}
+    cube, token = suite.suite.cube, suite.suite.token.encode()
+    # A reader that does not follow layouts: what it reads from must not be taken from it.
+    reader = Cube.connect([[cube.address(0)], [cube.address(2)]], name=cube.name, token=token)
     with asked(suite, versions) as askers:
+        assert reader.get("embedding", PROBE).code == OK
         scaling = Scaling(suite, "--shards", "3")
         # Killed while the new layout gets its rows: what has joined and what has not is in the ledger.
         assert scaling.await_phase("delivering") == "delivering"
@@ -120,6 +130,11 @@ def test_two_shards_become_three_while_transfer_and_servers_are_killed_and_a_ver
         kill(suite, "cube.1")
         kill(suite, "cube.5")
         published = versions.delta()
+        eventually(lambda: scale_of(suite).get("readers") == 2 or not scaling.is_alive(), what="one reader left")
+        assert scale_of(suite)["phase"] == "moving"
+        assert reader.get("embedding", PROBE).code == OK
+        reader.close()
+        del reader
         assert scaling.result()["shards"] == 3
         eventually(lambda: answered_by(askers, published), what=f"answers by version {published}")
         assert servers(suite) == {0: 2, 1: 2, 2: 2}

@@ -46,7 +46,7 @@ class TransferSettings(CrossChecked):
     """Directory of the builds; served to agents below `/output`."""
     tmp_address: Text
     """Directory of transfer's state, `transfer.json`, and of its scratch files."""
-    shards: Annotated[list[ListedReplicas], Field(max_length=MOST_SHARDS, default_factory=list)]
+    shards: Annotated[list[ListedReplicas], Field(max_length=MOST_SHARDS)] = []
     """The replicas of each shard; or one of the next two."""
     layouts: str = ""
     """A file of layouts, which is watched: the cube's shards can be changed while it runs."""
