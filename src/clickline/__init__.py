@@ -21,7 +21,7 @@ _EXPORTS = {
     "LaunchedResult": "clickline.launch.launchers",
     "up": "clickline.launch.stack.local_stack",
     "LocalStack": "clickline.launch.stack.local_stack",
-    "scale": "clickline.launch.scaling.scale",
+    "scale": "clickline.launch.scaling.scale_request",
     "Client": "clickline.client.client",
     "AsyncClient": "clickline.client.async_client",
     "Prediction": "clickline.client.payloads",

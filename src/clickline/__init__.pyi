@@ -22,7 +22,7 @@ from clickline.errors import VersionError as VersionError
 from clickline.launch.launchers import LaunchedResult as LaunchedResult
 from clickline.launch.launchers import launch_job as launch_job
 from clickline.launch.local.training_run import train_job as train_job
-from clickline.launch.scaling.scale import scale as scale
+from clickline.launch.scaling.scale_request import scale as scale
 from clickline.launch.stack.local_stack import LocalStack as LocalStack
 from clickline.launch.stack.local_stack import up as up
 from clickline.models.base import Model as Model

@@ -7,20 +7,18 @@ Servers listen on sockets in a private directory, agents and transfer on any fre
 from __future__ import annotations
 
 import secrets
-import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
-from clickline.cube.layouts.layout import Layout, Replica
-from clickline.cube.layouts.layouts_file import write_layouts
 from clickline.errors import PeerError
+from clickline.launch.cube_members import CubeMembers, MemberPlace
 from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local.local_processes import private_sockets
 from clickline.launch.process_files import ProcessFiles
@@ -34,15 +32,6 @@ from clickline.processes.supervisor import Supervisor
 ROLES = ("cube", "agent", "transfer")
 _LONG = 180.0
 """Seconds after which something that should happen by itself will not: a busy machine takes long to start processes."""
-
-
-@dataclass(frozen=True)
-class MemberPlace:
-    """What a cube server and its agent hold: a replica of a shard of a layout."""
-
-    epoch: int
-    shard: int
-    replica: int
 
 
 class LocalCube(ProcessGroup):
@@ -88,12 +77,7 @@ class LocalCube(ProcessGroup):
         self._policy = replace(SERVING, restarts=restarts)
         self._supervisor = supervisor or Supervisor([], restarts=restarts, on_event=on_event)
         self._poll = poll or self._supervisor.poll
-        self.places: dict[int, MemberPlace] = {}
-        """Of the servers and agents that there are, by rank."""
-        self._shards_of: dict[int, int] = {}
-        """Numbers of shards, by epoch."""
-        self._published: tuple[Layout, ...] = ()
-        """What is in the file of layouts."""
+        self._members: CubeMembers | None = None
 
     @property
     def url(self) -> str:
@@ -101,19 +85,21 @@ class LocalCube(ProcessGroup):
         return self._http("transfer", 0)
 
     @property
-    def layouts_file(self) -> Path:
-        """The file by which transfer and readers learn of the layouts."""
-        return self.directory / "layouts.json"
-
-    @property
-    def epoch(self) -> int:
-        """That of the newest layout that transfer and readers know of; 0: none yet."""
-        return self._published[-1].epoch if self._published else 0
-
-    @property
     def servers(self) -> list[list[str]]:
         """Addresses by shard of the newest layout, for `Cube.connect`."""
-        return self._published[-1].servers if self._published else []
+        return self._members.servers if self._members is not None else []
+
+    @property
+    def members(self) -> CubeMembers:
+        """Servers and agents. Raises PeerError before they are started."""
+        if self._members is None:
+            raise PeerError("the cube is not started yet")
+        return self._members
+
+    @property
+    def places(self) -> Mapping[int, MemberPlace]:
+        """What servers and agents hold, by rank."""
+        return self._members.places if self._members is not None else {}
 
     @property
     def supervisor(self) -> Supervisor:
@@ -167,68 +153,24 @@ class LocalCube(ProcessGroup):
         pids = [each["pid"] for each in self._supervisor.states() if (each["role"], each["rank"]) == (role, rank)]
         return pids[0] if pids else None
 
-    def start_members(self, *, epoch: int, shards: int, replicas: range) -> list[int]:
-        """Start the servers and agents of these replicas of each shard of a layout; gives their ranks."""
-        first = 1 + max(self.places, default=-1)
-        members = [MemberPlace(epoch, shard, replica) for shard in range(shards) for replica in replicas]
-        self._shards_of[epoch] = shards
-        for rank, place in enumerate(members, first):
-            # A ready file of an earlier process of this name would be taken for that of this one.
-            for role in ("cube", "agent"):
-                self._files.ready(role, rank).unlink(missing_ok=True)
-            if self._published:  # an earlier cube of this directory may have had such a rank, for another shard
-                shutil.rmtree(self._deploy(rank), ignore_errors=True)
-            self.places[rank] = place
-        # All are started before any is waited for, so that they load their code side by side.
-        ranks = list(range(first, first + len(members)))
-        for rank in ranks:
-            self._supervisor.add(self._cube_spec(rank))
-            self._supervisor.add(self._agent_spec(rank))
-        return ranks
-
-    def are_ready(self, ranks: list[int]) -> bool:
-        """Whether these servers and agents listen."""
-        return all(self._files.ready(role, rank).exists() for role in ("cube", "agent") for rank in ranks)
-
-    def ranks_of(self, epoch: int) -> list[int]:
-        return [rank for rank, place in self.places.items() if place.epoch == epoch]
-
-    def layout(self, epoch: int, *, without: Collection[int] = ()) -> Layout:
-        """A layout of servers that run; `without` some ranks."""
-        shards: list[list[Replica]] = [[] for _ in range(self._shards_of[epoch])]
-        for rank in self.ranks_of(epoch):
-            if rank not in without:
-                member = Replica(self._http("agent", rank), self.address(rank), str(self._deploy(rank)))
-                shards[self.places[rank].shard].append(member)
-        return Layout(epoch, tuple(tuple(replicas) for replicas in shards))
-
-    def publish_layouts(self, *epochs: int, without: Collection[int] = ()) -> None:
-        """Tell transfer and readers which layouts there are, the newest last; all of their agents listen."""
-        layouts = tuple(self.layout(epoch, without=without) for epoch in epochs)
-        write_layouts(self.layouts_file, layouts)
-        self._published = layouts
-
-    def stop_members(self, ranks: list[int]) -> None:
-        """Stop servers and agents that no layout has any more, and remove their files."""
-        self._supervisor.remove({f"{role}.{rank}" for role in ("cube", "agent") for rank in ranks})
-        for rank in ranks:
-            del self.places[rank]
-            shutil.rmtree(self._deploy(rank), ignore_errors=True)
-
-    def address(self, rank: int) -> str:
-        """Where a cube server listens."""
-        return f"unix:{self.sockets}/cube.{rank}.sock"
-
     def _start(self) -> None:
         self.sockets = self._stack.enter_context(private_sockets())
         # Pushed after the sockets: the processes are stopped before the directory in which they listen is removed.
         self._stack.callback(self._supervisor.stop, ROLES)
         self._files.ready("transfer", 0).unlink(missing_ok=True)
         self._supervisor.start()  # changes nothing for those that run already
-        ranks = self.start_members(epoch=1, shards=self.shards, replicas=range(self.replicas))
-        self.until(lambda: self.are_ready(ranks))
-        # Transfer is told the agents' addresses, which are only known now.
-        self.publish_layouts(1)
+        options = ["--name", self.name, "--keep", str(self._keep), "--http", "127.0.0.1:0"]
+        members = self._members = CubeMembers(
+            self._files,
+            self._supervisor,
+            sockets=self.sockets,
+            spec=self._spec,
+            options=(*options, *(["--memory"] if self._memory else [])),
+        )
+        ranks = members.start(epoch=1, shards=self.shards, replicas=range(self.replicas))
+        self.until(lambda: members.are_ready(ranks))
+        # Transfer and readers are told the agents' addresses, which are only known now.
+        members.publish(1)
         config = self.directory / "transfer.yaml"
         config.write_text(yaml.safe_dump(self._transfer_keys()), encoding="utf-8")
         self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))
@@ -240,29 +182,15 @@ class LocalCube(ProcessGroup):
             "donefile_address": self._store,
             "output_address": str(self.directory / "builds"),
             "tmp_address": str(self.directory / "transfer"),
-            "layouts": str(self.layouts_file),
+            "layouts": str(self.members.file),
             "interval": self._interval,
             "wait": self._wait,
             "keep": self._keep,
         }
 
-    def _cube_spec(self, rank: int) -> Spec:
-        place = self.places[rank]
-        arguments = [str(self._deploy(rank)), "--name", self.name, "--listen", self.address(rank)]
-        arguments += ["--shard", str(place.shard), "--shards", str(self._shards_of[place.epoch])]
-        arguments += ["--keep", str(self._keep)]
-        arguments += ["--http", "127.0.0.1:0", *(["--memory"] if self._memory else [])]
-        return self._spec("cube", rank, ["serve", *arguments])
-
-    def _agent_spec(self, rank: int) -> Spec:
-        arguments = [str(self._deploy(rank)), "--cube", self.address(rank), "--listen", "127.0.0.1:0"]
-        return self._spec("agent", rank, arguments)
-
-    def _spec(self, role: str, rank: int, arguments: list[str]) -> Spec:
+    def _spec(self, role: str, rank: int, arguments: list[str], replicas: str = "") -> Spec:
         ready = ["--ready-file", str(self._files.ready(role, rank))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.{rank}", {})}
-        place = self.places.get(rank)
-        shard = f"cube shard {place.shard} of layout {place.epoch}" if role == "cube" and place else ""
         return Spec(
             role=role,
             rank=rank,
@@ -271,11 +199,8 @@ class LocalCube(ProcessGroup):
             log=self._files.log(role, rank),
             policy=self._policy,
             stall_after=self._stall_after,
-            replicas=shard,
+            replicas=replicas,
         )
-
-    def _deploy(self, rank: int) -> Path:
-        return self.directory / f"cube.{rank}"
 
     def _http(self, role: str, rank: int) -> str:
         """The address in a process's ready file."""

@@ -189,7 +189,7 @@ class Suite(ProcessGroup):
             "cube": {"name": self.model, "servers": cube.servers if cube else []},
             "workers": self._workers,
             "scale": self._scaling.record() if self._scaling is not None else None,
-            "sockets": str(cube.sockets) if cube and cube.epoch else None,
+            "sockets": str(cube.sockets) if cube and cube.servers else None,
             "components": component_records(self.supervisor, self.process_files, places=cube.places if cube else {}),
         }
 
@@ -241,10 +241,10 @@ class Suite(ProcessGroup):
 
     def _predictor(self, listener: socket.socket) -> Spec:
         if self._serve is None:
-            layouts = f"layouts:{self.cube.layouts_file}"
+            layouts = f"layouts:{self.cube.members.file}"
             arguments = [str(self.store), "--cube", layouts, "--cube-name", self.model, "--name", self.model]
         else:
-            layouts = str(self.cube.layouts_file)
+            layouts = str(self.cube.members.file)
             config = read_suite_config(self._serve, model=self.model, store=str(self.store), layouts=layouts)
             file = self.directory / "serve.json"
             file.write_text(config.model_dump_json(), encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from clickline.launch.local_cube import MemberPlace
+from clickline.launch.cube_members import MemberPlace
 from clickline.launch.process_files import ProcessFiles
 from clickline.launch.scaling.scale_file import ScaleRecord
 from clickline.processes.process import ProcessState

@@ -120,7 +120,7 @@ def test_two_shards_become_three_while_transfer_and_servers_are_killed_and_a_ver
     before = {suite.pid(f"{role}.{rank}") for role in ("cube", "agent") for rank in suite.suite.cube.places}
     cube, token = suite.suite.cube, suite.suite.token.encode()
     # A reader that does not follow layouts: what it reads from must not be taken from it.
-    reader = Cube.connect([[cube.address(0)], [cube.address(2)]], name=cube.name, token=token)
+    reader = Cube.connect([[cube.members.address(0)], [cube.members.address(2)]], name=cube.name, token=token)
     with asked(suite, versions) as askers:
         assert reader.get("embedding", PROBE).code == OK
         scaling = Scaling(suite, "--shards", "3")

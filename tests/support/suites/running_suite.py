@@ -112,7 +112,7 @@ class RunningSuite(threading.Thread):
 
     def switch_number(self, rank: int) -> int:
         """Of the version that a cube server serves; 0 if it serves none or does not answer."""
-        address = self.suite.cube.address(rank)
+        address = self.suite.cube.members.address(rank)
         try:
             with CubeCommands(
                 address, name=MODEL, token=self.suite.token.encode(), patience=0.0, deadline=1.0

@@ -49,6 +49,7 @@ class ServiceLayout:
         now = time.monotonic()
         if self._layout is None or (self._settings.replicas is None and now - self._looked >= self._every):
             self._looked = now
+            # A name server that is away, or pods that are all being moved, must not take a shard from its readers.
             try:
                 self._layout = self._look()
             except LayoutsUnknownError:

@@ -85,6 +85,7 @@ class Membership:
             for group in self.groups
             for each in group.reconcilers
         }
+        # A reconciler of a member that stays goes on: it may be in the middle of a download of gigabytes.
         kept: list[Reconciler] = []
         self.groups = tuple(self._group(layout, before, kept) for layout in layouts)
         listed = [group.epoch for group in self.groups]
@@ -110,6 +111,7 @@ class Membership:
         self, layout: Layout, before: dict[tuple[int, int, int, Replica], Reconciler], kept: list[Reconciler]
     ) -> LayoutMembers:
         count = len(layout.shards)
+        # Layouts with as many shards share builds: the same keys fall on the same shard.
         if count not in self._builds:
             self._builds[count] = Builds(self._plan, self._source, shards=count, url=self._url)
         builds = self._builds[count]

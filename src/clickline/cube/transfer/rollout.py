@@ -155,6 +155,8 @@ class Rollout:
             now=time.monotonic(),
         )
         if verdict.decision is Decision.GO:
+            # In the ledger before any of its servers is told to switch: a transfer that is killed in between must not
+            # take it for one that nobody reads, and leave it out of a rollout.
             reach("transfer.joining")
             self.ledger.joined = [*self.ledger.joined, group.epoch]
             self.save()

@@ -53,7 +53,7 @@ class CubeScaling:
     """Fulfils wishes one after the other."""
 
     def __init__(self, cube: LocalCube, file: ScaleFile) -> None:
-        self._cube, self._file = cube, file
+        self._cube, self._members, self._file = cube, cube.members, file
         file.clear()
         self._shape = (cube.shards, cube.replicas)
         self._work: _Work | None = None
@@ -76,7 +76,7 @@ class CubeScaling:
             "shards": self._shape[0],
             "replicas": self._shape[1],
             "loaded": progress.loaded if progress is not None else 0,
-            "servers": len(self._cube.ranks_of(work.epoch)) if work is not None else 0,
+            "servers": len(self._members.ranks_of(work.epoch)) if work is not None else 0,
             "readers": self._look.readers if work is not None else 0,
         }
 
@@ -99,33 +99,36 @@ class CubeScaling:
                 self._await_retirement(self._work, look)
 
     def _begin(self, wish: ScaleWish) -> None:
-        cube, epoch, (shards, replicas) = self._cube, self._cube.epoch, self._shape
+        members, epoch, (shards, replicas) = self._members, self._members.epoch, self._shape
+        # Nothing is to be done: also a wish for what is there already has to be told as fulfilled.
         if (wish.shards, wish.replicas) == self._shape:
             self._done = wish.id
             return
         work = self._work = _Work(wish, ScalePhase.STARTING, epoch=epoch)
         if wish.shards != shards:
-            work.left, work.epoch = cube.ranks_of(epoch), epoch + 1
-            work.started = cube.start_members(epoch=epoch + 1, shards=wish.shards, replicas=range(wish.replicas))
+            work.left, work.epoch = members.ranks_of(epoch), epoch + 1
+            work.started = members.start(epoch=epoch + 1, shards=wish.shards, replicas=range(wish.replicas))
         elif wish.replicas > replicas:
-            work.started = cube.start_members(epoch=epoch, shards=shards, replicas=range(replicas, wish.replicas))
+            work.started = members.start(epoch=epoch, shards=shards, replicas=range(replicas, wish.replicas))
         else:
-            work.left = [rank for rank in cube.ranks_of(epoch) if cube.places[rank].replica >= wish.replicas]
+            work.left = [rank for rank in members.ranks_of(epoch) if members.places[rank].replica >= wish.replicas]
 
     def _await_start(self, work: _Work) -> None:
-        cube = self._cube
-        if not cube.are_ready(work.started):
+        members = self._members
+        if not members.are_ready(work.started):
             return
         # A new layout comes beside the old one; replicas come into the layout, or go from it, as it is.
-        if work.epoch != cube.epoch:
-            cube.publish_layouts(cube.epoch, work.epoch)
+        if work.epoch != members.epoch:
+            members.publish(members.epoch, work.epoch)
         else:
-            cube.publish_layouts(work.epoch, without=work.left)
+            members.publish(work.epoch, without=work.left)
         work.phase = ScalePhase.DELIVERING
 
     def _await_delivery(self, work: _Work) -> None:
         progress = self._progress(work.epoch)
-        needed = len([rank for rank in self._cube.ranks_of(work.epoch) if rank not in work.left])
+        # All servers, where transfer would be content with one of each shard: they are alive, or started again soon, and
+        # a layout that begins without replicas would be worse than the one that is left.
+        needed = len([rank for rank in self._members.ranks_of(work.epoch) if rank not in work.left])
         if progress is not None and progress.joined and progress.servers == needed == progress.switched:
             work.phase = ScalePhase.MOVING if work.left else ScalePhase.RETIRING
 
@@ -133,13 +136,14 @@ class CubeScaling:
         work.quiet = work.quiet + 1 if look.readers == 0 else 0
         if work.quiet >= _QUIET_LOOKS:
             # First transfer is told, which would else complain about servers that are gone.
-            self._cube.publish_layouts(work.epoch, without=work.left)
+            self._members.publish(work.epoch, without=work.left)
             work.phase = ScalePhase.RETIRING
 
     def _await_retirement(self, work: _Work, look: _Look) -> None:
+        # Until transfer has let go of them it would send commands to them, and report them as dead.
         if work.left and [each.epoch for each in look.status.layouts] != [work.epoch]:
             return
-        self._cube.stop_members(work.left)
+        self._members.stop(work.left)
         self._shape, self._done, self._work = (work.wish.shards, work.wish.replicas), work.wish.id, None
         self._look = _Look(DeliveryStatus(), 0)
 
@@ -153,7 +157,7 @@ class CubeScaling:
             look, self._asking = self._asking.result(), None
         if self._asking is None and time.monotonic() - self._asked >= _ASK_EVERY:
             self._asked = time.monotonic()
-            addresses = [self._cube.address(rank) for rank in work.left]
+            addresses = [self._members.address(rank) for rank in work.left]
             self._asking = self._threads.submit(self._ask, addresses, counted=work.phase is ScalePhase.MOVING)
         return look
 

@@ -117,6 +117,7 @@ class CubeLayouts:
             self._others.pop(epoch).cube.close()  # no version reads from it
         for layout in fitting:
             self._open(layout)
+        # The oldest, which surely served before the others; the first poll moves on to the newest that is whole.
         if self._current is None and self._others:
             self._current = self._others.pop(min(self._others))
 
@@ -130,6 +131,7 @@ class CubeLayouts:
                 self._current.epoch,
                 len(self._current.layout.shards),
             )
+            # Not closed here: requests that have begun read from it. It goes with the last version that holds it.
             self._current = self._others.pop(to.epoch)
 
     def close(self) -> None:

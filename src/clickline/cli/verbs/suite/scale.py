@@ -36,7 +36,7 @@ def scale(
     Example: clickline scale --shards 3
     """
     from clickline.errors import JobError
-    from clickline.launch.scaling.scale import scale as scale_suite
+    from clickline.launch.scaling.scale_request import scale as scale_suite
 
     if shards is None and replicas is None:
         raise JobError("say what is to change: --shards, --replicas, or both")
