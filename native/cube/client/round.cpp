@@ -190,8 +190,11 @@ void CubeClient::release(Call &call) noexcept {
       request.link->finish();
       request.winner->give(std::move(request.link));
     }
-    for (Attempt &attempt : request.attempts)
+    // A hedge may be rare: a replica that was taken from the client would keep its connections until the next one.
+    for (Attempt &attempt : request.attempts) {
       if (attempt.link) attempt.replica->give(std::move(attempt.link));
+      attempt.replica.reset();
+    }
     request.winner.reset();
     request.replicas.reset();
   }

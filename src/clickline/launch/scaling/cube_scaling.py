@@ -126,8 +126,8 @@ class CubeScaling:
 
     def _await_delivery(self, work: _Work) -> None:
         progress = self._progress(work.epoch)
-        # All servers, where transfer would be content with one of each shard: they are alive, or started again soon, and
-        # a layout that begins without replicas would be worse than the one that is left.
+        # All servers, where transfer would be content with one of each shard: they are started again soon if they died,
+        # and a layout that begins without replicas would be worse than the one that is left.
         needed = len([rank for rank in self._members.ranks_of(work.epoch) if rank not in work.left])
         if progress is not None and progress.joined and progress.servers == needed == progress.switched:
             work.phase = ScalePhase.MOVING if work.left else ScalePhase.RETIRING
