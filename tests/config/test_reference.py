@@ -25,10 +25,16 @@ NO_DEFAULT = {
     *(("Slot", "name"), ("Dense", "name"), ("Host", "host")),
     *(("SecretVariable", "variable"), ("SecretVariable", "secret"), ("SecretVariable", "key")),
     *(("VolumeMount", "claim"), ("VolumeMount", "path")),
-    *(("ServeConfig", "models"), ("ModelSource", "store"), ("CubeSource", "servers"), ("SplitRule", "variants")),
+    *(
+        ("ServeConfig", "models"),
+        ("ModelSource", "store"),
+        ("ServiceSettings", "cube"),
+        ("ServiceSettings", "shards"),
+        ("SplitRule", "variants"),
+    ),
     *(("VariantWeight", "model"), ("ShadowRule", "model"), ("Tls", "certificate"), ("Tls", "key")),
     *(("TransferSettings", f"{name}_address") for name in ("donefile", "output", "tmp")),
-    *(("TransferSettings", "dict_name"), ("TransferSettings", "shards")),
+    ("TransferSettings", "dict_name"),
     *(("ReplicaSettings", "agent"), ("ReplicaSettings", "cube")),
 }
 
