@@ -1,4 +1,4 @@
-"""The shipped examples train in pods, to the bits that the same job comes to on one machine."""
+"""The shipped examples train in pods, and come to what the same job comes to on one machine."""
 
 from __future__ import annotations
 
@@ -12,72 +12,68 @@ import pytest
 from support.eventually import eventually
 from support.kubernetes.full_cluster import FullCluster
 from support.kubernetes.jobs_client import JobsClient
-from support.kubernetes.shipped_examples import ShippedExample, figures, result_in
+from support.kubernetes.pods.pod_runs import result_of
+from support.kubernetes.pods.pod_storage import ObjectStore, RunVolume
+from support.kubernetes.pods.shipped_examples import ROWS, TEST_ROWS, ShippedExample, assert_same
 
+NOISE = 0.03
+"""Of the AUC on 1200 rows: without waiting for each other, trainers came to 0.000 to 0.011 less on one machine."""
+PODS = ("ps-0", "ps-1", "worker-0", "worker-1")
 pytestmark = [pytest.mark.cluster, pytest.mark.heavy]
-
-
-@pytest.fixture
-def claim(jobs: JobsClient, place: Path) -> Iterator[Path]:
-    """The claim `clickline-runs` of the examples, a directory of this machine."""
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "clickline-runs"},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "hostPath": {"path": str(place), "type": "Directory"},
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "clickline-runs"},
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "volumeName": "clickline-runs",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
-    jobs.kubectl("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": [volume, claim]})
-    yield place
-    jobs.kubectl("delete", "pvc", "clickline-runs")
-    jobs.kubectl("delete", "pv", "clickline-runs", namespaced=False)
 
 
 def test_servers_and_workers_train_with_nothing_shared(
     node: FullCluster, jobs: JobsClient, wide_and_deep_here: dict[str, Any]
 ) -> None:
-    example = ShippedExample("wide_and_deep", strategy="sync")
+    example = ShippedExample("wide_and_deep", node, strategy="sync")
     with trained(jobs, example):
-        pods = jobs.pods(example.name)
-        assert set(pods) == {f"{example.name}-{pod}" for pod in ("ps-0", "ps-1", "worker-0", "worker-1")}, (
-            "cleanPodPolicy is Never"
-        )
-        result = result_in(node.own_volume(pods[f"{example.name}-ps-0"], "runs") / example.settings["name"])
-        assert not list(node.own_volume(pods[f"{example.name}-ps-1"], "runs").iterdir()), "the run is server 0's"
-    assert figures(result) == figures(wide_and_deep_here)
+        assert set(jobs.pods(example.name)) == {f"{example.name}-{pod}" for pod in PODS}, "cleanPodPolicy is Never"
+        result = result_of(jobs, f"{example.name}-ps-0")
+    assert_same(result, wide_and_deep_here, bits=node.is_here)
 
 
 def test_servers_and_workers_train_with_a_volume_that_all_can_write(
-    jobs: JobsClient, claim: Path, wide_and_deep_here: dict[str, Any]
+    node: FullCluster, jobs: JobsClient, volume: RunVolume, wide_and_deep_here: dict[str, Any]
 ) -> None:
-    example = ShippedExample("wide_and_deep_podip", strategy="sync")
+    example = ShippedExample("wide_and_deep_podip", node, strategy="sync")
     with trained(jobs, example):
         jobs.wait(lambda: not jobs.pods(example.name), "no pods, as cleanPodPolicy is OnCompletion")
-        result = result_in(claim / example.settings["name"])
-    assert figures(result) == figures(wide_and_deep_here)
+        result = volume.result(example.settings["name"])
+    assert_same(result, wide_and_deep_here, bits=node.is_here)
 
 
-def test_workers_without_servers_train(jobs: JobsClient, claim: Path, tmp_path: Path) -> None:
-    example = ShippedExample("resnet")
+def test_servers_and_workers_that_do_not_wait_for_each_other_reach_the_same_auc_with_an_object_store(
+    node: FullCluster, jobs: JobsClient, store: ObjectStore, wide_and_deep_here: dict[str, Any]
+) -> None:
+    example = ShippedExample("wide_and_deep_service", node, strategy="async", output=store.url)
+    example.add_variables(store.environment)
+    with trained(jobs, example):
+        result = store.result(example.settings["name"])
+    assert (result["rows"], result["test"]["rows"]) == (ROWS - TEST_ROWS, TEST_ROWS), result
+    assert result["test"]["auc"] == pytest.approx(wide_and_deep_here["test"]["auc"], abs=NOISE), result
+    assert result["url"] == f"{store.url}/{example.settings['name']}"
+
+
+def test_pods_on_the_networks_of_their_nodes_train(
+    node: FullCluster, jobs: JobsClient, wide_and_deep_here: dict[str, Any]
+) -> None:
+    example = ShippedExample("wide_and_deep", node, strategy="sync")
+    example.job["spec"]["intranet"] = "Host"
+    with trained(jobs, example):
+        pods = jobs.pods(example.name).values()
+        assert all(pod["status"]["podIP"] == pod["status"]["hostIP"] for pod in pods)
+        blocks = jobs.status(example.name)["portBlocks"]
+        assert len(set(blocks.values())) == len(PODS), blocks
+        result = result_of(jobs, f"{example.name}-ps-0")
+    assert_same(result, wide_and_deep_here, bits=node.is_here)
+
+
+def test_workers_without_servers_train(node: FullCluster, jobs: JobsClient, volume: RunVolume, tmp_path: Path) -> None:
+    example = ShippedExample("resnet", node)
     with trained(jobs, example):
         assert jobs.status(example.name)["mode"] == "Collective"
-        result = result_in(claim / example.settings["name"])
-    assert figures(result) == figures(example.result_here(tmp_path))
+        result = volume.result(example.settings["name"])
+    assert_same(result, example.result_here(tmp_path), bits=node.is_here)
 
 
 @contextmanager
@@ -88,6 +84,8 @@ def trained(jobs: JobsClient, example: ShippedExample) -> Iterator[None]:
 
         def ended() -> dict[str, Any] | None:
             status = jobs.status(example.name)
+            if refused := next((said for _, said in jobs.events(example.name) if "hostNetwork" in said), ""):
+                pytest.skip(f"the cluster does not let pods use the networks of their nodes: {refused}")
             return status if status.get("phase") in ("Completed", "Failed") or "failures" in status else None
 
         status = eventually(ended, what=f"the end of {example.name}")

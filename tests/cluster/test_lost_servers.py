@@ -7,37 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from support.clusters import settings_for
-from support.hosts.held_data import hold
 from support.kubernetes.full_cluster import FullCluster
 from support.kubernetes.jobs_client import JobsClient
-from support.kubernetes.pod_runs import PodRun
+from support.kubernetes.pods.pod_data import PodData
+from support.kubernetes.pods.pod_runs import PodRun
 
-ROWS = 4500
+SETTINGS = {"train": {"batch_size": 25}, "checkpoint": {"every_steps": 10}}
 pytestmark = [pytest.mark.cluster, pytest.mark.heavy]
 
 
 @pytest.mark.parametrize(
-    ("intranet", "server"),
+    ("intranet", "server", "kept"),
     [
-        pytest.param("Service", 1, id="one"),
-        pytest.param("Service", 0, id="the-one-with-the-coordinator"),
-        pytest.param("PodIP", 0, id="the-one-with-the-coordinator-by-ip"),
+        pytest.param("Service", 1, "", id="one-with-nothing-shared"),
+        pytest.param("Service", 0, "store", id="the-one-with-the-coordinator-and-an-object-store"),
+        pytest.param("PodIP", 0, "volume", id="the-one-with-the-coordinator-by-ip-and-a-volume"),
     ],
 )
 def test_a_deleted_server_comes_back_and_the_job_completes(
-    node: FullCluster, jobs: JobsClient, criteo: dict[str, str], place: Path, intranet: str, server: int
+    node: FullCluster,
+    jobs: JobsClient,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    intranet: str,
+    server: int,
+    kept: str,
 ) -> None:
-    data = hold(criteo["train"], place / "data")
-    settings = settings_for(
-        criteo, place, f"loses-{intranet.lower()}-{server}", checkpoint={"every_steps": 10}, train={"batch_size": 100}
-    )
-    settings["data"] = {**settings["data"], **data.settings, "test": []}
-    with closing(PodRun(node, jobs, settings, rows=ROWS, intranet=intranet)) as run:
+    data = PodData(tmp_path / "data")
+    storage = request.getfixturevalue(kept) if kept else None
+    name = f"loses-{intranet.lower()}-{server}"
+    with closing(PodRun(node, jobs, name, data, storage=storage, settings=SETTINGS, intranet=intranet)) as run:
         run.cuts(1)
         before = run.uids()
-        lost = run.delete_pod(f"ps-{server}")
-        run.until_replaced(f"ps-{server}", lost)
+        run.delete_pod(f"ps-{server}")
         # Whoever knew an IP is replaced with the pod that had it; the name of a service stays.
         replaced = {f"ps-{server}"} if intranet == "Service" else set(before)
 
@@ -45,6 +47,5 @@ def test_a_deleted_server_comes_back_and_the_job_completes(
             return {name for name, uid in run.uids().items() if uid != before[name]}
 
         run.reaches(lambda: len(run.uids()) == len(before) and others() == replaced, f"new pods {replaced}")
-        data.let_go()
         result = run.ends()
-    assert result["rows"] == ROWS + result["repeated_rows"], result
+    assert result["rows"] == data.rows + result["repeated_rows"], result

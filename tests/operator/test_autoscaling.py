@@ -64,6 +64,12 @@ def test_workers_are_added_for_the_pieces_that_wait_up_to_the_limit(left: int, w
     assert Policy(metric="backlog", target=4).told(**pieces(left)) == workers
 
 
+def test_a_worker_that_has_a_piece_stays_whichever_it_is() -> None:
+    policy = Policy(replicas=4, target=4, stabilizationSeconds=0)
+    assert policy.told(pieces=Pieces(active=1, holders=("trainer.2",))) == 3
+    assert policy.told(pieces=Pieces(active=1, holders=("trainer.0",))) == 1
+
+
 def test_epochs_to_come_are_a_backlog_too() -> None:
     assert Policy(target=10).told(**pieces(1, done=29), epoch=2, epochs=4) == 7
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from clickline.operator.job.paddle_job import PaddleJob
+from clickline.operator.objects.observed_pod import ObservedPod
+from clickline.operator.objects.pod_manifests import pod_manifest
 from support.kubernetes.jobs_client import JobsClient, paddle_job, role
 
 FOUR = ("ps-0", "ps-1", "worker-0", "worker-1")
@@ -139,3 +142,31 @@ def test_a_pod_that_somebody_else_has_made_is_not_taken_for_the_jobs(jobs: JobsC
     jobs.wait(lambda: any(told in message for _, message in jobs.events("taken")), "an event that says so")
     jobs.delete("pods", "taken-worker-0")
     jobs.until_pods("taken", "worker-0")
+
+
+def failed_pod(log: str) -> dict[str, object]:
+    terminated = {"exitCode": 6, "reason": "Error", "message": log}
+    states = [{"name": "paddle", "state": {"terminated": terminated}}]
+    return {
+        "metadata": {"name": "job-ps-0", "uid": "u"},
+        "status": {"phase": "Failed", "containerStatuses": states},
+    }
+
+
+def test_a_failed_pod_is_quoted_with_the_end_of_its_log() -> None:
+    log = "starting\n" * 200 + "error: s3://bucket/runs: no credentials\n"
+    message = ObservedPod.from_object(failed_pod(log)).message
+    assert message.startswith("container 'paddle': exit code 6")
+    assert message.endswith("error: s3://bucket/runs: no credentials")
+    assert len(message) <= 1000
+
+
+def test_the_end_of_the_log_is_kept_unless_the_template_says_otherwise() -> None:
+    body = paddle_job("job", worker=role(1), ps=role(1, container={"terminationMessagePolicy": "File"}))
+    body["metadata"] |= {"namespace": "n", "uid": "u", "generation": 1}
+    job = PaddleJob.from_object(body)
+    policies = {
+        name: pod_manifest(job, name, 0, revision=0)["spec"]["containers"][0]["terminationMessagePolicy"]
+        for name in ("worker", "ps")
+    }
+    assert policies == {"worker": "FallbackToLogsOnError", "ps": "File"}

@@ -91,7 +91,7 @@ id=$(engine images --quiet --no-trunc clickline:test | sed 's/sha256://')
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$tree/pyproject.toml")
 tar=$cache/clickline-$version-$(echo "$id" | cut -c 1-16).tar
 if ! [ -e "$tar" ]; then
-  rm -f "$cache"/clickline-*.tar
+  find "$cache" -name 'clickline-*.tar' -mmin +720 -delete # not those of other checkouts, whose clusters may be starting
   # The name is that by which a node looks for `clickline:0.1.0`.
   quietly engine push clickline:test "docker-archive:$scratch/image.tar:docker.io/library/clickline:$version"
   mv "$scratch/image.tar" "$tar"

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from support.eventually import eventually
+from support.kubernetes.api_access import kubectl_proxy
 from support.ports import port_range
 
 VARIABLE = "CLICKLINE_TEST_KUBECONFIG"
@@ -41,14 +42,16 @@ class TestCluster:
     kubectl: str
     directory: Path
     """For what kubectl keeps."""
+    proxy: Path | None = None
+    """A socket for HTTP without logging in, for the cluster of somebody's own kubeconfig."""
 
 
 @contextmanager
 def test_cluster(directory: Path) -> Iterator[TestCluster]:
     """The cluster for tests; skips the test if there is none."""
     if given := os.environ.get(VARIABLE, ""):
-        kubectl = shutil.which("kubectl") or pytest.skip("there is no kubectl for the cluster of " + VARIABLE)
-        yield TestCluster(Path(given), Path(given), kubectl, directory)
+        with given_cluster(given, directory) as cluster:
+            yield cluster
         return
     server, kubectl, etcd = CACHE / "bin" / "kube-apiserver", CACHE / "bin" / "kubectl", shutil.which("etcd")
     missing = [str(path) for path in (server, kubectl) if not path.exists()] + (["etcd"] if etcd is None else [])
@@ -59,6 +62,16 @@ def test_cluster(directory: Path) -> Iterator[TestCluster]:
 
 
 test_cluster.__test__ = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def given_cluster(kubeconfig: str, directory: Path) -> Iterator[TestCluster]:
+    """The cluster of a kubeconfig, for an administrator of it."""
+    kubectl = shutil.which("kubectl") or pytest.skip("there is no kubectl for the cluster of " + VARIABLE)
+    file = Path(kubeconfig).expanduser()
+    assert file.is_file(), f"{VARIABLE} is {kubeconfig!r}, and there is no such file; name a kubeconfig"
+    with kubectl_proxy(kubectl, file, directory) as proxy:
+        yield TestCluster(file, file, kubectl, directory, proxy)
 
 
 @contextmanager

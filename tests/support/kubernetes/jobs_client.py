@@ -9,10 +9,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-import httpx
-import yaml
-
 from support.eventually import eventually
+from support.kubernetes.api_access import http_client
 from support.kubernetes.api_server import TestCluster
 
 PADDLEJOBS = "/apis/batch.paddlepaddle.org/v1/namespaces/{}/paddlejobs"
@@ -45,14 +43,7 @@ class JobsClient:
         self._cluster, self.namespace = cluster, namespace
         self.operator: subprocess.Popen[bytes] | None = None
         """While a test waits for something that it does, it must run."""
-        settings = yaml.safe_load(cluster.kubeconfig.read_text(encoding="utf-8"))
-        self._http = httpx.Client(
-            base_url=settings["clusters"][0]["cluster"]["server"],
-            headers={"Authorization": f"Bearer {settings['users'][0]['user']['token']}"},
-            verify=False,  # noqa: S501  (a certificate that the server made for itself, on loopback)
-            timeout=30,
-            trust_env=False,
-        )
+        self._http = http_client(cluster)
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         self._http.post("/api/v1/namespaces", json=body)
 
@@ -68,8 +59,10 @@ class JobsClient:
         place = ["-n", self.namespace] if namespaced else []
         command = [self._cluster.kubectl, "--kubeconfig", str(self._cluster.kubeconfig), *place, *words]
         text = given if isinstance(given, str) or given is None else json.dumps(given)
-        home = {"HOME": str(self._cluster.directory), "PATH": os.environ["PATH"]}
-        ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=home)
+        # A kubeconfig of somebody's own may name a program to log in with, which needs their home.
+        own = {"HOME": str(self._cluster.directory), "PATH": os.environ["PATH"]}
+        env = own if self._cluster.proxy is None else None
+        ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False, env=env)
         assert not check or ended.returncode == 0, ended.stderr
         return ended
 

@@ -20,7 +20,8 @@ FORMAT = f"{Path(__file__)}:Gated"
 class Gated(Reader):
     """Lines are a label and values of slots, or orders.
 
-    `WAIT name` waits for a file beside this one, `SLEEP seconds` sleeps, `DIE` kills the process, `RAISE` fails.
+    `WAIT name` waits for a file beside this one, or at a path, `SLEEP seconds` sleeps, `DIE` kills the process, `RAISE`
+    fails.
     """
 
     def tables(self, stream, path) -> Iterator[pa.RecordBatch]:
@@ -31,7 +32,7 @@ class Gated(Reader):
                 yield _batch(rows)
                 rows = []
             if line.startswith("WAIT") and trains:
-                while not Path(path).with_name(line.split()[1]).exists():
+                while not (Path(path).parent / line.split()[1]).exists():
                     time.sleep(0.01)
             elif line.startswith("SLEEP") and trains:
                 time.sleep(float(line.split()[1]))

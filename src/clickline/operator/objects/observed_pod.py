@@ -11,7 +11,7 @@ from clickline.operator.objects.start_blocker import StartBlocker, start_blocker
 from clickline.processes.exit_reasons import in_words
 
 PodState = Literal["pending", "starting", "running", "failed", "succeeded", "unknown"]
-_LONGEST_MESSAGE = 1000
+_LONGEST_MESSAGE, _LONGEST_SAID = 1000, 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _failure(status: KubernetesObject) -> tuple[str, int | None, str, str]:
         return "Failed", None, "the pod failed and no container says why", ""
     reason = end.get("reason") or "Error"
     words = f"container {name!r}: {in_words(exit_code, out_of_memory=reason == 'OOMKilled')}"
-    said = (end.get("message") or "").strip()
+    said = (end.get("message") or "").strip()[-_LONGEST_SAID:]  # of the end of a log, what matters is the end
     return reason, exit_code, f"{words}; it said: {said}" if said else words, ended_at
 
 

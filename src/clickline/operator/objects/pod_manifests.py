@@ -52,6 +52,8 @@ def pod_manifest(job: PaddleJob, role: str, index: int, *, revision: int) -> Kub
     # Ours first: a variable of the user's may refer to one that stands before it.
     first["env"] = [one for one in own if one["name"] not in set_by_user] + list(first.get("env") or ())
     first["envFrom"] = [*(first.get("envFrom") or ()), {"configMapRef": {"name": endpoints_name(job, revision)}}]
+    # Of a container that fails without a message, the end of its log is one: the status of the job says why then.
+    first.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     ports = {"metrics": job.metrics_port_of(name)} if role in _OUR_ROLES else {}
     if job.spec.intranet == "Host":
         body["hostNetwork"] = True

@@ -113,7 +113,7 @@ def _by_backlog(moment: _Moment) -> AutoscalingStatus:
     # Epochs to come are work as well: workers must not go at the end of one and come again with the next.
     backlog = pieces.left + max(0, report.epochs - report.epoch) * whole
     # Who is at work on a piece stays: what it has done of it would have to be begun elsewhere.
-    busy = min(pieces.active, current)
+    busy = min(pieces.busy_workers, current)
     wanted = min(max(math.ceil(backlog / policy.target), busy, least), most)
     sentence = f"{backlog} pieces wait, {policy.target} for each worker are wanted"
     if wanted >= current:

@@ -28,6 +28,14 @@ class Pieces(msgspec.Struct, frozen=True):
     done: int = 0
     active: int = 0
     left: int = 0
+    holders: tuple[str, ...] = ()
+    """Trainers that have one, such as trainer.0."""
+
+    @property
+    def busy_workers(self) -> int:
+        """So many must stay, for nobody to go who has a piece: those with the highest numbers go first."""
+        ranks = (name.removeprefix("trainer.") for name in self.holders)
+        return max((int(rank) + 1 for rank in ranks if rank.isascii() and rank.isdigit()), default=self.active)
 
 
 class RunReport(msgspec.Struct, frozen=True):

@@ -64,6 +64,7 @@ def run_status(state: RunState, *, address: str, metrics_address: str, progress:
             "done": table.done,
             "active": len(table.active),
             "left": table.remaining,
+            "holders": sorted({held.holder.split()[0] for held in table.active}),
             "set_aside": record.set_aside + state.leases.set_aside(),
         },
         "nodes": msgspec.to_builtins(state.data.node_rows(state.leases.of_epoch)),

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from support.kubernetes.full_cluster import FullCluster
 from support.processes import run, write_job
 
-_EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
+_EXAMPLES = Path(__file__).parents[4] / "deploy" / "examples"
 PLAIN = _EXAMPLES / "plain"
 ROWS, TEST_ROWS = 6000, 1200
 _DATA = ["--rows", str(ROWS), "--ids", "30000"]
@@ -26,9 +28,9 @@ _SMALLER: dict[str, Any] = {
 class ShippedExample:
     """A file of deploy/examples with a ConfigMap and a PaddleJob in it."""
 
-    def __init__(self, name: str, **changes: Any) -> None:
+    def __init__(self, name: str, cluster: FullCluster, **changes: Any) -> None:
         """`changes` are of the job in the ConfigMap."""
-        texts = (_EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8")
+        texts = cluster.with_image((_EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
         self.settings_map, self.job = yaml.safe_load_all(texts)
         self.name: str = self.job["metadata"]["name"]
         self.settings_map["data"]["job.yaml"] = smaller(self.settings_map["data"]["job.yaml"], **changes)
@@ -36,6 +38,11 @@ class ShippedExample:
         for role in ("ps", "worker"):
             if role in self.job["spec"]:
                 make_smaller(self.job["spec"][role]["template"]["spec"])
+
+    def add_variables(self, variables: list[dict[str, Any]]) -> None:
+        """More of the environment of every pod."""
+        for role in ("ps", "worker"):
+            self.job["spec"][role]["template"]["spec"]["containers"][0]["env"] += variables
 
     def apply_with(self, kubectl: Any) -> None:
         kubectl("apply", "-f", "-", given=yaml.safe_dump_all([self.settings_map, self.job]))
@@ -59,11 +66,15 @@ def result_in(directory: Path) -> dict[str, Any]:
     return dict(json.loads((directory / "result.json").read_text(encoding="utf-8")))
 
 
-def figures(result: dict[str, Any]) -> tuple[int, int, float, float]:
-    """What must be the same wherever a job runs."""
-    assert (result["rows"], result.get("lost_pushes", 0)) == (ROWS - TEST_ROWS, 0), result
-    assert result["test"]["rows"] == TEST_ROWS, result
-    return result["rows"], result["steps"], result["test"]["auc"], result["test"]["logloss"]
+def assert_same(result: dict[str, Any], here: dict[str, Any], *, bits: bool) -> None:
+    """A run in pods came to what the same job came to on this machine; `bits`: exactly, as on the same processor."""
+    for one in (result, here):
+        assert (one["rows"], one.get("lost_pushes", 0)) == (ROWS - TEST_ROWS, 0), one
+        assert one["test"]["rows"] == TEST_ROWS, one
+    assert result["steps"] == here["steps"]
+    for figure in ("auc", "logloss"):
+        wanted = here["test"][figure]
+        assert result["test"][figure] == (wanted if bits else pytest.approx(wanted, abs=1e-3)), (result, here)
 
 
 def smaller(job: str, **changes: Any) -> str:
