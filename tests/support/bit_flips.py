@@ -80,7 +80,7 @@ def version_files(store: Path) -> list[Path]:
 
 def build_files(builds: Path) -> list[Path]:
     """Of transfer's builds: tars and what is told about them."""
-    return [*builds.glob("[0-9]*_[0-9]*/*")]
+    return [*builds.glob("**/[0-9]*_[0-9]*/*")]
 
 
 def deployed_files(deploy: Path) -> list[Path]:

@@ -49,9 +49,14 @@ class LinkedSuite(Suite):
             config = next(Path(word) for word in spec.argv if word.endswith(".yaml"))
             keys = yaml.safe_load(config.read_text(encoding="utf-8"))
             keys["donefile_address"] = self._through("fileserver", 0)
-            for shard, replicas in enumerate(keys["shards"]):
+            layouts = yaml.safe_load(Path(keys["layouts"]).read_text(encoding="utf-8"))
+            for shard, replicas in enumerate(layouts["layouts"][0]["shards"]):
                 for replica, one in enumerate(replicas):
                     one["agent"] = self._through("agent", shard * REPLICAS + replica)
+            # A file of its own, since the suite's is replaced; chaos does not change the number of shards.
+            linked = config.with_name("linked-layouts.yaml")
+            linked.write_text(yaml.safe_dump(layouts), encoding="utf-8")
+            keys["layouts"] = str(linked)
             config.write_text(yaml.safe_dump(keys), encoding="utf-8")
         return spec
 
