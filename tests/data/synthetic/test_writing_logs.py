@@ -136,7 +136,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Pat
         ({"seed": -1}, "seed is -1"),
     ],
 )
-def test_impossible_wishes_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         write_criteo(tmp_path / "log", **({"rows": 100, "seed": 3, "ids": 30_000} | options))
     assert list(tmp_path.iterdir()) == []

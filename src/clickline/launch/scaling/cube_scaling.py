@@ -18,7 +18,7 @@ from clickline.cube.server.cube_commands import CubeCommands
 from clickline.errors import PeerError
 from clickline.launch.delivery_status import DeliveryStatus, LayoutProgress
 from clickline.launch.local_cube import LocalCube
-from clickline.launch.scaling.scale_file import ScaleFile, ScalePhase, ScaleRecord, ScaleWish
+from clickline.launch.scaling.scale_file import DesiredSize, ScaleFile, ScalePhase, ScaleRecord
 
 _ASK_EVERY = 0.2
 _QUIET_LOOKS = 5
@@ -27,9 +27,9 @@ _QUIET_LOOKS = 5
 
 @dataclass
 class _Work:
-    """A wish, and how far it is."""
+    """A desired size, and how far the cube is on the way to it."""
 
-    wish: ScaleWish
+    desired: DesiredSize
     phase: ScalePhase
     started: list[int] = field(default_factory=list)
     """Ranks of members that were started for it."""
@@ -50,7 +50,7 @@ class _Look:
 
 
 class CubeScaling:
-    """Fulfils wishes one after the other."""
+    """Reaches desired sizes one after the other."""
 
     def __init__(self, cube: LocalCube, file: ScaleFile) -> None:
         self._cube, self._members, self._file = cube, cube.members, file
@@ -71,7 +71,7 @@ class CubeScaling:
         work = self._work
         progress = self._progress(work.epoch) if work is not None else None
         return {
-            "id": work.wish.id if work is not None else self._done,
+            "id": work.desired.id if work is not None else self._done,
             "phase": (work.phase if work is not None else ScalePhase.DONE).value,
             "shards": self._shape[0],
             "replicas": self._shape[1],
@@ -83,10 +83,10 @@ class CubeScaling:
     def step(self) -> None:
         """Do what can be done now."""
         if self._work is None:
-            wish = self._file.read()
-            if wish is None or wish.id == self._done:
+            desired = self._file.read()
+            if desired is None or desired.id == self._done:
                 return
-            self._begin(wish)
+            self._begin(desired)
         elif self._work.phase is ScalePhase.STARTING:
             self._await_start(self._work)
         elif (look := self._fresh_look(self._work)) is not None:
@@ -98,20 +98,20 @@ class CubeScaling:
             else:
                 self._await_retirement(self._work, look)
 
-    def _begin(self, wish: ScaleWish) -> None:
+    def _begin(self, desired: DesiredSize) -> None:
         members, epoch, (shards, replicas) = self._members, self._members.epoch, self._shape
-        # Nothing is to be done: also a wish for what is there already has to be told as fulfilled.
-        if (wish.shards, wish.replicas) == self._shape:
-            self._done = wish.id
+        # Nothing is to be done: also a desired size that is there already has to be told as reached.
+        if (desired.shards, desired.replicas) == self._shape:
+            self._done = desired.id
             return
-        work = self._work = _Work(wish, ScalePhase.STARTING, epoch=epoch)
-        if wish.shards != shards:
+        work = self._work = _Work(desired, ScalePhase.STARTING, epoch=epoch)
+        if desired.shards != shards:
             work.left, work.epoch = members.ranks_of(epoch), epoch + 1
-            work.started = members.start(epoch=epoch + 1, shards=wish.shards, replicas=range(wish.replicas))
-        elif wish.replicas > replicas:
-            work.started = members.start(epoch=epoch, shards=shards, replicas=range(replicas, wish.replicas))
+            work.started = members.start(epoch=epoch + 1, shards=desired.shards, replicas=range(desired.replicas))
+        elif desired.replicas > replicas:
+            work.started = members.start(epoch=epoch, shards=shards, replicas=range(replicas, desired.replicas))
         else:
-            work.left = [rank for rank in members.ranks_of(epoch) if members.places[rank].replica >= wish.replicas]
+            work.left = [rank for rank in members.ranks_of(epoch) if members.places[rank].replica >= desired.replicas]
 
     def _await_start(self, work: _Work) -> None:
         members = self._members
@@ -144,7 +144,7 @@ class CubeScaling:
         if work.left and [each.epoch for each in look.status.layouts] != [work.epoch]:
             return
         self._members.stop(work.left)
-        self._shape, self._done, self._work = (work.wish.shards, work.wish.replicas), work.wish.id, None
+        self._shape, self._done, self._work = (work.desired.shards, work.desired.replicas), work.desired.id, None
         self._look = _Look(DeliveryStatus(), 0)
 
     def _progress(self, epoch: int) -> LayoutProgress | None:

@@ -1,7 +1,7 @@
 """What a suite is asked to become: STATE/suite/scale.json, written by `clickline scale`, read by the suite itself.
 
-The file is a wish and not a command: it is there until the suite is as it says, and whoever wrote it may be gone. How
-far the suite is, is in `scale` of suite.json.
+The file is the desired state and not a command: it is there until the suite is as it says, and whoever wrote it may be
+gone. How far the suite is, is in `scale` of suite.json.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIMIT = 4096
 
 
 class ScalePhase(Enum):
-    """How far a suite is with a wish."""
+    """How far a suite is on the way to a desired size."""
 
     STARTING = "starting"
     """Servers and agents are started."""
@@ -37,7 +37,7 @@ class ScalePhase(Enum):
     DONE = "done"
 
 
-class ScaleWish(Struct, frozen=True, kw_only=True):
+class DesiredSize(Struct, frozen=True, kw_only=True):
     """The size that the cube should have."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -45,7 +45,7 @@ class ScaleWish(Struct, frozen=True, kw_only=True):
     replicas: Annotated[int, Meta(ge=1, le=MOST_REPLICAS)]
 
     @classmethod
-    def new(cls, *, shards: int, replicas: int) -> ScaleWish:
+    def new(cls, *, shards: int, replicas: int) -> DesiredSize:
         return cls(id=secrets.token_hex(8), shards=shards, replicas=replicas)
 
 
@@ -53,7 +53,7 @@ class ScaleRecord(TypedDict):
     """`scale` of suite.json."""
 
     id: str
-    """That of the wish that is, or was last, fulfilled; empty if there was none."""
+    """That of the desired size that is, or was last, worked towards; empty if there was none."""
     phase: str
     shards: int
     """Of the cube that is read from, as `replicas`."""
@@ -71,24 +71,24 @@ class ScaleFile:
     def __init__(self, state: Path) -> None:
         self._path = state / _FILE
         self._identity: tuple[int, int] | None = None
-        self._wish: ScaleWish | None = None
+        self._desired: DesiredSize | None = None
 
     def clear(self) -> None:
-        """Forget a wish that was for an earlier suite."""
+        """Forget a desired size of an earlier suite."""
         self._path.unlink(missing_ok=True)
 
-    def write(self, wish: ScaleWish) -> None:
+    def write(self, desired: DesiredSize) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_json(self._path, msgspec.to_builtins(wish))
+        replace_json(self._path, msgspec.to_builtins(desired))
 
-    def read(self) -> ScaleWish | None:
-        """The last wish; None if there is none, or what is there is not one."""
+    def read(self) -> DesiredSize | None:
+        """The last desired size; None if there is none, or the file is not one."""
         try:
             file = self._path.stat()
             identity = (file.st_ino, file.st_mtime_ns)
             if identity != self._identity:
-                self._wish = decode_json(self._path.read_bytes()[:_LIMIT], ScaleWish)
+                self._desired = decode_json(self._path.read_bytes()[:_LIMIT], DesiredSize)
                 self._identity = identity
         except (OSError, ValueError, RecursionError):
             return None
-        return self._wish
+        return self._desired

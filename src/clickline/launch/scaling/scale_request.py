@@ -10,10 +10,10 @@ from clickline.errors import JobError, PeerError
 from clickline.launch.scaling.scale_file import (
     MOST_REPLICAS,
     MOST_SHARDS,
+    DesiredSize,
     ScaleFile,
     ScalePhase,
     ScaleRecord,
-    ScaleWish,
 )
 from clickline.launch.suite_state import is_up, read_suite
 
@@ -39,20 +39,20 @@ def scale(
         raise PeerError(
             f"the suite in {state} is being scaled already, it is {before['phase']}; wait until that is done"
         )
-    wish = ScaleWish.new(
+    desired = DesiredSize.new(
         shards=_checked("shards", before["shards"] if shards is None else shards, MOST_SHARDS),
         replicas=_checked("replicas", before["replicas"] if replicas is None else replicas, MOST_REPLICAS),
     )
-    ScaleFile(directory).write(wish)
+    ScaleFile(directory).write(desired)
     give_up = time.monotonic() + timeout
     while True:
         record = _record(directory)
-        if record["id"] == wish.id:
+        if record["id"] == desired.id:
             on_progress(record)
             if record["phase"] == ScalePhase.DONE.value:
                 return record
         if time.monotonic() > give_up:
-            how = record["phase"] if record["id"] == wish.id else "has not begun"
+            how = record["phase"] if record["id"] == desired.id else "has not begun"
             raise PeerError(f"the suite in {state} did not get there within {timeout:g} s: {how}; it goes on with it")
         time.sleep(_LOOK_EVERY)
 

@@ -113,7 +113,7 @@ class RunRecord:
     pause_seconds: float = 0.0
     """Of the last snapshot: how long all trainers stood still."""
     cut_seconds: float = 0.0
-    """Of the last snapshot: from the wish for it to its end, the trainers' coming to a halt included."""
+    """Of the last snapshot: from the request for it to its end, the trainers' coming to a halt included."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunRecord:
