@@ -57,7 +57,7 @@ class SuiteDescription:
         return ["transfer", file, "--listen", listen]
 
     def transfer_keys(self, *, store: str, builds: str, state: str, members: Mapping[str, object]) -> dict[str, object]:
-        """The file of transfer; `members` is the key by which it finds the cube's, such as `layouts`, with its value."""
+        """The file of transfer; `members` is the key by which it finds the cube's, as `layouts`, and its value."""
         return {
             "dict_name": self.model,
             "donefile_address": store,
