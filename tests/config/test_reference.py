@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from clickline.cli.settings_reference import SERVE, TRANSFER
+from clickline.cli.settings_reference import SERVE, TRANSFER, VALUES
 from clickline.config import Job
 from clickline.config.reference import JOB, SettingsReference
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-REFERENCES = (JOB, SERVE, TRANSFER)
+REFERENCES = (JOB, SERVE, TRANSFER, VALUES)
 SECTIONS: dict[str, Any] = {
     name: entry
     for reference in REFERENCES

@@ -15,7 +15,7 @@ import typer.main
 
 from clickline.cli.all_verbs import app
 from clickline.cli.application import EXIT_CODES
-from clickline.cli.settings_reference import SERVE, TRANSFER
+from clickline.cli.settings_reference import SERVE, TRANSFER, VALUES
 from clickline.processes.exit_reasons import MEANINGS
 
 _HEAD = """\
@@ -46,7 +46,7 @@ def write(directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "cli.md"
     file.write_text(page(), encoding="utf-8")
-    return [file, *SERVE.write(directory), *TRANSFER.write(directory)]
+    return [file, *SERVE.write(directory), *TRANSFER.write(directory), *VALUES.write(directory)]
 
 
 def _verbs(group: Any, prefix: str) -> Iterator[str]:

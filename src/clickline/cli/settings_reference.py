@@ -1,9 +1,10 @@
-"""References of serve.yaml and transfer.yaml, made from their types; `clickline.cli.reference` writes them."""
+"""References of serve.yaml, transfer.yaml and values.yaml, made from types; `clickline.cli.reference` writes them."""
 
 from __future__ import annotations
 
 from clickline.config.reference import SettingsReference
 from clickline.cube.transfer.transfer_settings import TransferSettings
+from clickline.deploy.values import Values
 from clickline.serve.serve_settings import ServeConfig
 
 _HEAD = """\
@@ -23,6 +24,9 @@ own model. [Serving](../serving.md) explains them. The token is not part of the 
 _TRANSFER = """\
 Settings of a transfer: `clickline transfer transfer.yaml`, with the keys of Cube's transfer.conf, which is read too.
 [The cube](../cube.md) explains them. The token is not part of the file: it comes from the environment."""
+_VALUES = """\
+Values of a suite in a cluster: `clickline deploy values.yaml`. [The suite on Kubernetes](../deploy.md) explains them.
+No secret is in the file: it names Secrets of the cluster."""
 SERVE = SettingsReference(
     "serve",
     ServeConfig,
@@ -34,4 +38,10 @@ TRANSFER = SettingsReference(
     TransferSettings,
     _HEAD.format(title="transfer.yaml", name="transfer", sentences=_TRANSFER),
     top="What is delivered, from where, to whom.",
+)
+VALUES = SettingsReference(
+    "values",
+    Values,
+    _HEAD.format(title="values.yaml", name="values", sentences=_VALUES),
+    top="The suite itself.",
 )

@@ -11,6 +11,7 @@ from clickline.cube.layouts.layout import Layout, Replica
 from clickline.cube.layouts.layouts_file import write_layouts
 from clickline.errors import PeerError
 from clickline.launch.process_files import ProcessFiles
+from clickline.launch.suite_description import SuiteDescription
 from clickline.processes.process import Spec
 from clickline.processes.supervisor import Supervisor
 
@@ -34,12 +35,12 @@ class CubeMembers:
         *,
         sockets: Path,
         spec: Callable[[str, int, list[str], str], Spec],
-        options: tuple[str, ...],
+        description: SuiteDescription,
     ) -> None:
-        """`sockets`: where servers listen. `spec` describes a process by role, rank, arguments and what it stands in
-        for; `options` are those of every server."""
+        """`sockets`: where servers listen. `spec` describes a process by role, rank, command and what it stands in
+        for."""
         self._files, self._supervisor = files, supervisor
-        self._sockets, self._spec, self._options = sockets, spec, options
+        self._sockets, self._spec, self._description = sockets, spec, description
         self.file = files.directory / "layouts.json"
         """The file of layouts."""
         self.places: dict[int, MemberPlace] = {}
@@ -115,13 +116,18 @@ class CubeMembers:
 
     def _cube_spec(self, rank: int) -> Spec:
         place = self.places[rank]
-        arguments = ["serve", str(self._deploy(rank)), "--listen", self.address(rank), *self._options]
-        arguments += ["--shard", str(place.shard), "--shards", str(self._shards_of[place.epoch])]
-        return self._spec("cube", rank, arguments, f"cube shard {place.shard} of layout {place.epoch}")
+        command = self._description.cube_server(
+            str(self._deploy(rank)),
+            shard=place.shard,
+            shards=self._shards_of[place.epoch],
+            listen=self.address(rank),
+            http="127.0.0.1:0",
+        )
+        return self._spec("cube", rank, command, f"cube shard {place.shard} of layout {place.epoch}")
 
     def _agent_spec(self, rank: int) -> Spec:
-        arguments = [str(self._deploy(rank)), "--cube", self.address(rank), "--listen", "127.0.0.1:0"]
-        return self._spec("agent", rank, arguments, "")
+        command = self._description.agent(str(self._deploy(rank)), cube=self.address(rank), listen="127.0.0.1:0")
+        return self._spec("agent", rank, command, "")
 
     def _deploy(self, rank: int) -> Path:
         return self._files.directory / f"cube.{rank}"

@@ -22,6 +22,7 @@ from clickline.launch.cube_members import CubeMembers, MemberPlace
 from clickline.launch.delivery_status import DeliveryStatus
 from clickline.launch.local.local_processes import private_sockets
 from clickline.launch.process_files import ProcessFiles
+from clickline.launch.suite_description import KEEP, SuiteDescription
 from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process import Spec
 from clickline.processes.process_events import ProcessEvent
@@ -49,7 +50,7 @@ class LocalCube(ProcessGroup):
         replicas: int = 1,
         name: str = "cube",
         token: str = "",
-        keep: int = 3,
+        keep: int = KEEP,
         interval: float = 10.0,
         wait: float = 5.0,
         memory: bool = False,
@@ -71,7 +72,9 @@ class LocalCube(ProcessGroup):
         self.shards, self.replicas = shards, replicas
         self.token = token or secrets.token_hex(16)
         self._store = str(store) if "://" in str(store) else str(Path(store).absolute())
-        self._keep, self._interval, self._wait, self._memory = keep, interval, wait, memory
+        self._description = SuiteDescription(
+            model=name, shards=shards, replicas=replicas, keep=keep, interval=interval, wait=wait, memory=memory
+        )
         self._env, self._stall_after = dict(env or {}), stall_after
         super().__init__()
         self._policy = replace(SERVING, restarts=restarts)
@@ -159,13 +162,12 @@ class LocalCube(ProcessGroup):
         self._stack.callback(self._supervisor.stop, ROLES)
         self._files.ready("transfer", 0).unlink(missing_ok=True)
         self._supervisor.start()  # changes nothing for those that run already
-        options = ["--name", self.name, "--keep", str(self._keep), "--http", "127.0.0.1:0"]
         members = self._members = CubeMembers(
             self._files,
             self._supervisor,
             sockets=self.sockets,
             spec=self._spec,
-            options=(*options, *(["--memory"] if self._memory else [])),
+            description=self._description,
         )
         ranks = members.start(epoch=1, shards=self.shards, replicas=range(self.replicas))
         self.until(lambda: members.are_ready(ranks))
@@ -173,28 +175,24 @@ class LocalCube(ProcessGroup):
         members.publish(1)
         config = self.directory / "transfer.yaml"
         config.write_text(yaml.safe_dump(self._transfer_keys()), encoding="utf-8")
-        self._supervisor.add(self._spec("transfer", 0, [str(config), "--listen", "127.0.0.1:0"]))
+        self._supervisor.add(self._spec("transfer", 0, self._description.transfer(str(config), listen="127.0.0.1:0")))
         self.until(self._files.ready("transfer", 0).exists)
 
     def _transfer_keys(self) -> dict[str, object]:
-        return {
-            "dict_name": self.name,
-            "donefile_address": self._store,
-            "output_address": str(self.directory / "builds"),
-            "tmp_address": str(self.directory / "transfer"),
-            "layouts": str(self.members.file),
-            "interval": self._interval,
-            "wait": self._wait,
-            "keep": self._keep,
-        }
+        return self._description.transfer_keys(
+            store=self._store,
+            builds=str(self.directory / "builds"),
+            state=str(self.directory / "transfer"),
+            members={"layouts": str(self.members.file)},
+        )
 
-    def _spec(self, role: str, rank: int, arguments: list[str], replicas: str = "") -> Spec:
+    def _spec(self, role: str, rank: int, command: list[str], replicas: str = "") -> Spec:
         ready = ["--ready-file", str(self._files.ready(role, rank))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.{rank}", {})}
         return Spec(
             role=role,
             rank=rank,
-            argv=[sys.executable, "-m", "clickline", role, *arguments, *ready],
+            argv=[sys.executable, "-m", "clickline", *command, *ready],
             env={"CLICKLINE_TOKEN": self.token, **own},
             log=self._files.log(role, rank),
             policy=self._policy,

@@ -23,6 +23,7 @@ from clickline.launch.local_cube import LocalCube
 from clickline.launch.process_files import ProcessFiles
 from clickline.launch.scaling.cube_scaling import CubeScaling
 from clickline.launch.scaling.scale_file import MOST_REPLICAS, MOST_SHARDS, ScaleFile
+from clickline.launch.suite_description import MODEL, REPLICAS, SHARDS, WORKERS, SuiteDescription
 from clickline.launch.suite_record import SuiteRecord, component_records
 from clickline.launch.suite_state import supervisor_record, write_suite, write_token
 from clickline.net.listening_sockets import VARIABLE as LISTENER
@@ -39,11 +40,6 @@ DIRECTORY = "suite/cube"
 """For copies of versions, ready files and logs, below the state directory: not where runs are looked for."""
 PORT = 8010
 HOST = "127.0.0.1"
-MODEL = "ctr"
-SHARDS, REPLICAS = 2, 2
-"""Of the cube."""
-WORKERS = 2
-"""Of the predictor: with one of them gone, the other answers."""
 MOST_WORKERS = 1024
 _TRIES = 4
 """Deaths of one process before the suite has ever served."""
@@ -67,11 +63,6 @@ def checked_size(*, shards: int, replicas: int, workers: int) -> None:
     for name, (value, most) in bounds.items():
         if not 1 <= value <= most:
             raise JobError(f"{name} must be 1 to {most} but got {value!r}")
-
-
-def process_count(shards: int = SHARDS, replicas: int = REPLICAS) -> int:
-    """How many processes a suite starts: file server, transfer, predictor, and a server and an agent per replica."""
-    return 3 + 2 * shards * replicas
 
 
 class Suite(ProcessGroup):
@@ -105,11 +96,13 @@ class Suite(ProcessGroup):
         self.directory = self.state / DIRECTORY
         self.process_files = ProcessFiles(self.directory)
         self.token = secrets.token_hex(16)
-        self._port, self._workers, self._env = port, workers, dict(env or {})
+        self._port, self._env = port, dict(env or {})
+        self.description = SuiteDescription(
+            model=model, shards=shards, replicas=replicas, workers=workers, interval=_INTERVAL, wait=wait
+        )
         self._stall_after, self._serve = stall_after, serve
         super().__init__()
         self.supervisor = Supervisor([], restarts=None, on_event=on_event, grace=_GRACE)
-        self._shards, self._replicas, self._wait = shards, replicas, wait
         self._cube: LocalCube | None = None
         self._started = time.time()
         self._written: SuiteRecord = {}
@@ -187,7 +180,7 @@ class Suite(ProcessGroup):
             "files": self.files or None,
             "transfer": self.process_files.address("transfer") or None,
             "cube": {"name": self.model, "servers": cube.servers if cube else []},
-            "workers": self._workers,
+            "workers": self.description.workers,
             "scale": self._scaling.record() if self._scaling is not None else None,
             "sockets": str(cube.sockets) if cube and cube.servers else None,
             "components": component_records(self.supervisor, self.process_files, places=cube.places if cube else {}),
@@ -202,24 +195,24 @@ class Suite(ProcessGroup):
         # Before anything is started: what runs is stopped if a later step fails.
         self._stack.callback(self.supervisor.stop)
         self.supervisor.start()
-        files = ["--root", str(self.store), "--listen", f"{HOST}:0"]
+        command = self.description.file_server(root=str(self.store), listen=f"{HOST}:0")
         # Without a token it takes no uploads: versions come into its directory by `publish` alone.
-        self.supervisor.add(self._spec("fileserver", "fileserver", files, token=""))
+        self.supervisor.add(self._spec("fileserver", command, token=""))
         self.until(lambda: bool(self.files), what="the file server's start")
         self._cube = LocalCube(
             self.directory,
             store=self.files,
             name=self.model,
             token=self.token,
-            interval=_INTERVAL,
+            interval=self.description.interval,
             env=self._env,
             restarts=None,
             stall_after=self._stall_after,
             supervisor=self.supervisor,
             poll=self.poll,
-            shards=self._shards,
-            replicas=self._replicas,
-            wait=self._wait,
+            shards=self.description.shards,
+            replicas=self.description.replicas,
+            wait=self.description.wait,
         )
         self._stack.enter_context(self._cube)
         self._scaling = CubeScaling(self._cube, ScaleFile(self.state))
@@ -240,31 +233,29 @@ class Suite(ProcessGroup):
             return bind(HOST, 0)
 
     def _predictor(self, listener: socket.socket) -> Spec:
+        listen = f"{HOST}:{listener.getsockname()[1]}"
         if self._serve is None:
             layouts = f"layouts:{self.cube.members.file}"
-            arguments = [str(self.store), "--cube", layouts, "--cube-name", self.model, "--name", self.model]
+            command = self.description.predictor(store=str(self.store), cube=layouts, listen=listen)
         else:
             layouts = str(self.cube.members.file)
             config = read_suite_config(self._serve, model=self.model, store=str(self.store), layouts=layouts)
             file = self.directory / "serve.json"
             file.write_text(config.model_dump_json(), encoding="utf-8")
-            arguments = ["--config", str(file)]
-        arguments += ["--listen", f"{HOST}:{listener.getsockname()[1]}", "--workers", str(self._workers)]
+            command = self.description.configured_predictor(str(file), listen=listen)
         # 0 means never, for the suite as for the workers, and `min` keeps it.
-        arguments += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
+        command += ["--stall-after", f"{min(self._stall_after, _WORKER_STALL_AFTER):g}"]
         # What it keeps for its workers is gone with the sockets, also when it is killed.
         env = {"TMPDIR": str(self.cube.sockets), LISTENER: str(listener.fileno())}
-        return self._spec("predictor", "serve", arguments, token=self.token, fds=(listener.fileno(),), **env)
+        return self._spec("predictor", command, token=self.token, fds=(listener.fileno(),), **env)
 
-    def _spec(
-        self, role: str, verb: str, arguments: list[str], *, token: str, fds: tuple[int, ...] = (), **env: str
-    ) -> Spec:
+    def _spec(self, role: str, command: list[str], *, token: str, fds: tuple[int, ...] = (), **env: str) -> Spec:
         ready = ["--ready-file", str(self.process_files.ready(role))]
         own = {**self._env.get(role, {}), **self._env.get(f"{role}.0", {})}
         return Spec(
             role=role,
             rank=0,
-            argv=[sys.executable, "-m", "clickline", verb, *arguments, *ready],
+            argv=[sys.executable, "-m", "clickline", *command, *ready],
             # Both are set, so that a token in the user's environment has no effect on the suite.
             env={"CLICKLINE_TOKEN": token, "CLICKLINE_TOKEN_FILE": "", **env, **own},
             log=self.process_files.log(role),

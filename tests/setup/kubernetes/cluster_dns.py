@@ -1,8 +1,9 @@
 """The cluster's DNS, of the node of with_cluster.sh: python3 cluster_dns.py ADDRESS KUBECONFIG.
 
 A real cluster has CoreDNS, which no package ships. This one answers for SERVICE.NAMESPACE.svc.cluster.local, over UDP,
-with what the API server says at that moment: the IPs of the pods behind a headless service, or the service's own. Other
-names do not exist. Nothing but the standard library, since the Python is the system's.
+with what the API server says at that moment: the IPs of the pods behind a headless service, or the service's own; and
+for POD.SERVICE.NAMESPACE.svc.cluster.local, of a StatefulSet. Other names do not exist. Nothing but the standard
+library, since the Python is the system's.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ class Services:
         self._context = ssl.create_default_context()
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
-    def addresses(self, namespace: str, service: str) -> list[str] | None:
-        """Of a service, none if there is no such service."""
+    def addresses(self, namespace: str, service: str, pod: str = "") -> list[str] | None:
+        """Of a service, or of one pod behind a headless one; none if there is no such service or pod."""
         found = self._get(f"/api/v1/namespaces/{namespace}/services/{service}")
         if found is None:
             return None
         if (own := found["spec"].get("clusterIP")) != "None":
-            return [own]
+            return None if pod else [own]
         behind = self._get(f"/api/v1/namespaces/{namespace}/endpoints/{service}") or {}
         subsets = behind.get("subsets") or []
-        return [one["ip"] for subset in subsets for one in subset.get("addresses") or []]
+        pods = [one for subset in subsets for one in subset.get("addresses") or []]
+        if pod:
+            return [one["ip"] for one in pods if one.get("hostname") == pod] or None
+        return [one["ip"] for one in pods]
 
     def _get(self, path: str) -> dict | None:
         headers = {"Authorization": f"Bearer {self._token}"}
@@ -66,9 +70,10 @@ def answer(query: bytes, services: Services) -> bytes:
     end += 1
     kind, network = struct.unpack("!HH", query[end : end + 4])
     code, found = _NO_SUCH_NAME, None
-    if len(labels) == 2 + len(_SUFFIX) and tuple(labels[2:]) == _SUFFIX and network == _CLASS_IN:
+    *pod, service, namespace = labels[: -len(_SUFFIX)][-3:] if len(labels) >= 2 + len(_SUFFIX) else ["", ""]
+    if len(labels) <= 3 + len(_SUFFIX) and service and tuple(labels[-3:]) == _SUFFIX and network == _CLASS_IN:
         try:
-            found = services.addresses(namespace=labels[1], service=labels[0])
+            found = services.addresses(namespace=namespace, service=service, pod=pod[0] if pod else "")
             code = _NO_SUCH_NAME if found is None else _NO_ERROR
         except OSError:
             code = _SERVER_FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clickline.launch.stack import stack_events as events
-from clickline.launch.suite import REPLICAS, SHARDS
+from clickline.launch.suite_description import REPLICAS, SHARDS
 
 if TYPE_CHECKING:
     from clickline.progress import Watcher

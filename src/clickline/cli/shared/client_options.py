@@ -34,11 +34,11 @@ def predictor_url(url: str | None, state: Path) -> str:
     return record.get("http") or DEFAULT_URL
 
 
-def client_of(url: str, *, timeout: float) -> Client:
-    """A client of a predictor; its token is CLICKLINE_TOKEN's, if there is one."""
+def client_of(url: str, *, timeout: float, token: str | None = None) -> Client:
+    """A client of a predictor; its token is CLICKLINE_TOKEN's, if there is one and none is given."""
     from clickline.client.client import Client
 
-    return Client(url, timeout=timeout)
+    return Client(url, timeout=timeout, token=token)
 
 
 @contextmanager

@@ -24,6 +24,18 @@ _FORBIDDEN, _MISSING, _CONFLICT, _UNAUTHORIZED = 403, 404, 409, 401
 RESOURCES = {
     "Pod": "api/v1/pods",
     "ConfigMap": "api/v1/configmaps",
+    "Secret": "api/v1/secrets",
+    "Service": "api/v1/services",
+    "ServiceAccount": "api/v1/serviceaccounts",
+    "PersistentVolumeClaim": "api/v1/persistentvolumeclaims",
+    "Deployment": "apis/apps/v1/deployments",
+    "StatefulSet": "apis/apps/v1/statefulsets",
+    "Job": "apis/batch/v1/jobs",
+    "Role": "apis/rbac.authorization.k8s.io/v1/roles",
+    "RoleBinding": "apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "NetworkPolicy": "apis/networking.k8s.io/v1/networkpolicies",
+    "PodDisruptionBudget": "apis/policy/v1/poddisruptionbudgets",
+    "HorizontalPodAutoscaler": "apis/autoscaling/v2/horizontalpodautoscalers",
     "PaddleJob": "apis/batch.paddlepaddle.org/v1/paddlejobs",
 }
 """The path of each kind, without its namespace."""
@@ -92,6 +104,20 @@ class ClusterClient:
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
         path = resource_path(body["kind"], body["metadata"]["namespace"])
         return self._object("POST", path, body, query=query)
+
+    def apply(self, body: KubernetesObject, *, manager: str, dry_run: bool = False) -> KubernetesObject:
+        """Make an object, or make it as it is given: fields that were applied before and are gone are removed."""
+        metadata = body["metadata"]
+        path = resource_path(body["kind"], metadata["namespace"], metadata["name"])
+        query = {"fieldManager": manager, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+        return self._object("PATCH", path, body, query=query, media="application/apply-patch+yaml")
+
+    def page(self, namespace: str, pod: str, port: int, path: str) -> KubernetesObject | None:
+        """A page that a pod serves by HTTP without a token, through the API server; None if it does not come."""
+        try:
+            return self._object("GET", f"{resource_path('Pod', namespace, f'{pod}:{port}')}/proxy{path}")
+        except PeerError:
+            return None
 
     def replace(self, body: KubernetesObject) -> KubernetesObject:
         """Replace an object, the very one that was read: ClusterRefusal with `is_conflict` if it changed since."""

@@ -29,7 +29,8 @@ from clickline.launch.stack.stack_events import (
     reported,
 )
 from clickline.launch.stack.stack_report import StackReport, measure_stack
-from clickline.launch.suite import MODEL, PORT, REPLICAS, SHARDS, WORKERS, Suite, checked_size, process_count
+from clickline.launch.suite import PORT, Suite, checked_size
+from clickline.launch.suite_description import MODEL, REPLICAS, SHARDS, WORKERS, SuiteDescription
 from clickline.launch.suite_state import claimed, supervisor_record, write_suite
 from clickline.processes.heartbeats.heartbeat_monitor import STALL_AFTER
 from clickline.processes.process_events import ProcessChange, ProcessEvent
@@ -156,7 +157,7 @@ def up(
             workers=workers,
             stall_after=stall_after,
             serve=config,
-            on_event=_StartCounter(emit, expected=process_count(shards, replicas)),
+            on_event=_StartCounter(emit, expected=SuiteDescription(shards=shards, replicas=replicas).process_count),
         )
         with stage(Stage.STARTING):
             exits.enter_context(suite)

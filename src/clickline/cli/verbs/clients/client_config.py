@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clickline.cli.shared.client_options import ModelName, client_of, model_metadata, refusals_as_errors
+from clickline.cli.shared.deployed_option import Deployed, deployed_suite
 from clickline.cli.shared.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ def client_config(
         str | None,
         typer.Option("--url", metavar="URL", help="A predictor's address, instead of STATE.", show_default=False),
     ] = None,
+    deployed: Deployed = None,
     model: ModelName = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIRECTORY", help="Where to.")] = Path("client"),
     file: Annotated[
@@ -95,10 +98,16 @@ def client_config(
     """
     from clickline.client.http_requests import default_model
 
-    if url is None:
+    token = None
+    if deployed is not None:
+        with deployed_suite(deployed) as suite:
+            url = url or suite.predictor_url()
+            # Of the environment, if it is there; else from the suite's Secret, and written nowhere.
+            token = os.environ.get("CLICKLINE_TOKEN") or suite.token()
+    elif url is None:
         url, served = _predictor_of(state)
         model = model or served
-    with client_of(url, timeout=10.0) as client, refusals_as_errors():
+    with client_of(url, timeout=10.0, token=token) as client, refusals_as_errors():
         name = model or default_model(client.status())
         metadata = model_metadata(client, name)
         rows = _sample(metadata, file)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from clickline.cli.pages.job_log import show_job_log
+from clickline.cli.shared.deployed_option import Deployed
 from clickline.cli.shared.output import results
 from clickline.errors import ClicklineError
 
@@ -30,6 +31,7 @@ def logs(
         str | None,
         typer.Option(help="Its directory, URL or job file, or a job of `clickline jobs`; the newest run if not given."),
     ] = None,
+    deployed: Deployed = None,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is written, until Ctrl+C.")] = False,
 ) -> None:
@@ -38,7 +40,14 @@ def logs(
     Example: clickline logs -f trainer
 
     Of a job on other hosts: clickline logs JOB20260131120000-1a2b pserver.1
+
+    Of a suite in a cluster: clickline logs --deployed ctr transfer
     """
+    if deployed is not None:
+        from clickline.cli.pages.deployed_page import show_deployed_logs
+
+        show_deployed_logs(deployed, who, lines=lines, follow=follow)
+        return
     from clickline.launch.job_records import is_job_name, read_record
     from clickline.processes.log_follower import Follower
     from clickline.train.run_files.run_directory import find_run

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clickline.cli.shared.deployed_option import Deployed, deployed_suite
 from clickline.cli.shared.output import AsJson, print_json, say
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def scale(
     replicas: Annotated[
         int | None, typer.Option(min=1, max=16, help="Of each shard; as many as before if not given.")
     ] = None,
+    deployed: Deployed = None,
+    predictors: Annotated[int | None, typer.Option(min=1, max=1000, help="--deployed: pods of the predictor.")] = None,
     timeout: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="To wait for it; the suite goes on with it afterwards.")
     ] = 600.0,
@@ -34,10 +37,27 @@ def scale(
     request is answered by one layout and one version. Replicas come and go within the layout.
 
     Example: clickline scale --shards 3
+
+    In a cluster, the pods of the predictor: clickline scale --deployed ctr --predictors 3
     """
     from clickline.errors import JobError
     from clickline.launch.scaling.scale_request import scale as scale_suite
 
+    if deployed is not None:
+        if predictors is None or shards is not None or replicas is not None:
+            raise JobError(
+                "of a deployed suite, --predictors is changed here; other numbers are values: change them, and "
+                "`clickline deploy` again"
+            )
+        with deployed_suite(deployed) as suite:
+            suite.scale_predictor(predictors)
+        if as_json:
+            print_json({"predictors": predictors})
+        else:
+            say(f"the predictor of {deployed} has {predictors} pods")
+        return
+    if predictors is not None:
+        raise JobError("--predictors is for a suite in a cluster: name it by --deployed")
     if shards is None and replicas is None:
         raise JobError("say what is to change: --shards, --replicas, or both")
     began = time.monotonic()

@@ -18,6 +18,7 @@ from rich.text import Text
 from clickline.cli.pages.member_table import Members, shown
 from clickline.cli.pages.suite_page import phase_of, show_suite, suite_of
 from clickline.cli.shared import live_page
+from clickline.cli.shared.deployed_option import Deployed
 from clickline.cli.shared.output import AsJson, print_json, results, say
 from clickline.errors import ClicklineError
 from clickline.train.monitoring.run_health import ENDED, age_of, complaints_of
@@ -32,6 +33,7 @@ def status(
             "in runs if none.",
         ),
     ] = None,
+    deployed: Deployed = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again each second, until it finishes.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,6 +45,11 @@ def status(
 
     Example: clickline status runs/demo --watch
     """
+    if deployed is not None:
+        from clickline.cli.pages.deployed_page import show_deployed
+
+        show_deployed(deployed, watch=watch and not as_json, as_json=as_json)
+        return
     if suite_of(run) is not None:
         show_suite(Path(run or "runs"), watch=watch and not as_json, as_json=as_json)
         return

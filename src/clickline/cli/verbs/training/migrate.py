@@ -1,4 +1,4 @@
-"""`clickline migrate`: PaddleRec's config.yaml as a job of our own."""
+"""`clickline migrate`: PaddleRec's config.yaml as a job of our own, ElasticCTR's data.config as values of a suite."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from clickline.cli.shared.paddlerec_options import BackendFile, PaddleOverrides
 
 def migrate(
     config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="PaddleRec's config.yaml, of either generation.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="CONFIG",
+            help="PaddleRec's config.yaml, of either generation, or ElasticCTR's data.config.",
+            show_default=False,
+        ),
     ],
     backend: BackendFile = None,
     paddle_overrides: PaddleOverrides = None,
@@ -30,10 +35,12 @@ def migrate(
 ) -> None:
     """Turn PaddleRec's config.yaml, and backend.yaml if there is one, into a job, and list what it could not carry.
 
-    Nothing is trained. The job is checked as `clickline validate` does, without looking for its data.
+    Nothing is trained. The job is checked as `clickline validate` does, without looking for its data. ElasticCTR's
+    data.config becomes values of `clickline deploy`.
 
     Example: clickline migrate config.yaml -b backend.yaml -o runner.epochs=2 --output job.yaml
     """
+    from clickline.compat.elasticctr.data_config import is_data_config
     from clickline.compat.paddlerec.job_files import read_paddlerec_job
     from clickline.errors import JobError, ModelError
     from clickline.files.atomic import replace_file
@@ -41,6 +48,9 @@ def migrate(
 
     if output is not None and output.exists():
         raise typer.BadParameter(f"{output} is there already; name another file, or remove it", param_hint="--output")
+    if is_data_config(config):
+        _migrate_data_config(config, output, as_json=as_json)
+        return
     read = read_paddlerec_job(
         config, overrides=overrides or (), backend=backend, paddle_overrides=paddle_overrides or (), runner=runner
     )
@@ -75,3 +85,31 @@ def migrate(
     if output is not None:
         say(f"{output} is made of {config}", style="green")
         say(f"train it by: clickline train {' '.join([str(output), *job.options])}")
+
+
+def _migrate_data_config(config: str, output: Path | None, *, as_json: bool) -> None:
+    """Print values of a suite, or write them."""
+    import yaml
+
+    from clickline.compat.elasticctr.data_config import read_data_config
+    from clickline.config.loading.reader import checked_settings
+    from clickline.deploy.values import Values
+    from clickline.files.atomic import replace_file
+
+    read = read_data_config(config)
+    checked_settings(read.values, Values, source=config)
+    text = f"# Made of {config}\n" + yaml.safe_dump(read.values, sort_keys=False)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(output, text.encode())
+    if as_json:
+        path = None if output is None else str(output)
+        print_json({"path": path, "values": read.values, "notices": read.notices})
+        return
+    if output is None:
+        say(text.rstrip("\n"))
+    for notice in read.notices:
+        say_note(notice)
+    if output is not None:
+        say(f"{output} is made of {config}", style="green")
+        say(f"deploy it by: clickline deploy {output}")
