@@ -99,6 +99,7 @@ def _health(pod: KubernetesObject, part: str) -> str:
     phase = status.get("phase", "Pending")
     if phase == "Succeeded":
         return "done"
+    # Before the phase: a pod whose container crashes again and again is in phase Running.
     for one in status.get("containerStatuses") or ():
         waiting = (one.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") and waiting["reason"] not in ("ContainerCreating", "PodInitializing"):
@@ -131,6 +132,7 @@ def delivery_of(suite: DeployedSuite) -> DeliveryStatus | None:
 def _missing(suite: DeployedSuite) -> list[str]:
     """Parts of which there are fewer pods than there should be."""
     short = []
+    # A pod that a quota or an admission webhook refuses is in no list of pods: only its owner knows of it.
     for kind in ("Deployment", "StatefulSet"):
         for body in suite.objects(kind):
             wanted, there = body["spec"].get("replicas", 1), (body.get("status") or {}).get("replicas", 0)

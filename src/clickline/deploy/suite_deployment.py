@@ -62,6 +62,7 @@ class SuiteDeployment:
 
     def make(self) -> None:
         """All objects, after all of them were accepted in a dry run. Raises PeerError with everything that is wrong."""
+        # A suite of which half was refused would wait for the other half without a word.
         self._check()
         # Before the pods that refer to it, which would be held up without it.
         if not self._values.token_secret:
@@ -117,11 +118,13 @@ class SuiteDeployment:
                 raise
 
     def _has_volumes(self) -> bool:
+        # Of a class that waits for the first pod, a claim is bound only when that pod is scheduled.
         claims = self.suite.objects("PersistentVolumeClaim")
         return all((claim.get("status") or {}).get("phase") == "Bound" for claim in claims)
 
     def _has_started(self) -> bool:
         """Whether every container has been started once: its image is there."""
+        # The training pod may have ended before this looks, if everything was trained by an earlier deployment.
         pods = [pod for pod in self.suite.objects("Pod") if (pod.get("status") or {}).get("phase") != "Succeeded"]
         statuses = [(pod.get("status") or {}).get("containerStatuses") or () for pod in pods]
         return bool(pods) and all(
@@ -133,6 +136,7 @@ class SuiteDeployment:
         """Until training has published; its stages are told by the training pod itself."""
         told = 0
         while True:
+            # Read anew each time: the training pod may have been replaced by another meanwhile.
             stages = list(self.suite.training_stages(job=self._training_job))
             for stage in stages[told:]:
                 told += 1
@@ -160,6 +164,7 @@ class SuiteDeployment:
 
     def _is_delivered(self, version: int) -> bool:
         """Whether every server of the cube has a version, and the last one published if transfer can be asked."""
+        # Where NetworkPolicies keep the API server away from transfer, readiness of the cube's pods has to be enough.
         delivery = delivery_of(self.suite)
         if version and delivery is not None and not delivery.has_delivered(version):
             return False

@@ -75,6 +75,8 @@ class TrainingWindow:
         """All hours. Raises what training or publishing raises; started again, it goes on there."""
         before = ""
         for step in self._plan.steps():
+            # By a file on the suite's claim and not by the store: versions of a window that was changed since are there
+            # too, and do not say which hour they are of.
             files = StepFiles(self._runs / step.name)
             if not files.published.exists():
                 self._carry_out(step, files, before)
@@ -109,6 +111,7 @@ class TrainingWindow:
     def _train(self, job: Job, before: str) -> None:
         """Make the PaddleJob of a step, or find the one that was made before this pod was killed; wait for its end."""
         namespace, client = self._plan.namespace, self._client
+        # Found by labels: its name has the time in it, and is not known to a pod that takes another's place.
         label = f"{SUITE_LABEL}={self._plan.suite},{RUN_LABEL}={label_value(job.name)}"
         found = client.list("PaddleJob", namespace, labels=label)
         manifests = job_manifests(
@@ -141,6 +144,7 @@ class TrainingWindow:
 
     def _beginning(self, job: Job, before: str) -> list[str]:
         """How the run begins: where it was, if it has been begun, or with the weights of the hour before."""
+        # A warm start again would throw away what the hour has learned until its first PaddleJob failed.
         if checkpoint_files.find(self._runs / job.name / "checkpoints"):
             return ["--resume"]
         return ["--warm-start", before] if before else []
@@ -175,7 +179,7 @@ def _of_suite(manifests: JobManifests, plan: TrainingPlan) -> dict[str, object]:
     body = manifests.paddle_job
     body["metadata"]["labels"][SUITE_LABEL] = plan.suite
     for role in ("ps", "worker"):
-        if role not in body["spec"]:
+        if role not in body["spec"]:  # a single process and ranks have no servers
             continue
         spec = body["spec"][role]["template"]["spec"]
         spec["securityContext"] = {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER}
@@ -209,6 +213,7 @@ def demo_paths(
 
 def _divide(log: Path, parts: list[Path]) -> None:
     """Lines in turn, so that the hours are alike."""
+    # Written beside and renamed as a whole: a pod that is killed here leaves no hour with half of its lines.
     staging = parts[0].parent.with_name(f".{parts[0].parent.name}-writing")
     staging.mkdir(parents=True, exist_ok=True)
     with ExitStack() as exits, log.open("rb") as lines:

@@ -125,6 +125,7 @@ class HostsRun:
     def _watch(self) -> None:
         """Until the leader has ended well and the others have left, or something ends the run."""
         told = 0.0
+        # After the end of the run a host that is cut off has nothing to say that would be waited for.
         while not all(node.done or (node.connection is None and self._is_over) for node in self._nodes):
             self._dismiss_late()
             if time.monotonic() - told > SIGN_OF_LIFE_EVERY:
@@ -196,6 +197,7 @@ class HostsRun:
                 self._watcher.say(f"{node.name} is gone: what ran there is placed on {name}")
                 node.name = name
             case ConnectionLost(reason):
+                # Its runner stops them as soon as it misses the launcher, so none can work beside a successor.
                 self._watcher.say(f"{reason}; its processes stop there; trying again")
                 node.connection, node.lost_since = None, node.lost_since or time.monotonic()
 

@@ -125,6 +125,7 @@ class CubeScaling:
         work.phase = ScalePhase.DELIVERING
 
     def _await_delivery(self, work: _Work) -> None:
+        # All replicas, and not one of each shard: the old servers that would answer in their place are stopped next.
         progress = self._progress(work.epoch)
         # All servers, where transfer would be content with one of each shard: they are started again soon if they died,
         # and a layout that begins without replicas would be worse than the one that is left.
@@ -141,6 +142,7 @@ class CubeScaling:
 
     def _await_retirement(self, work: _Work, look: _Look) -> None:
         # Until transfer has let go of them it would send commands to them, and report them as dead.
+        # Transfer must have read the list without them, or it would take a server that is stopped for one that failed.
         if work.left and [each.epoch for each in look.status.layouts] != [work.epoch]:
             return
         self._members.stop(work.left)
