@@ -20,8 +20,17 @@ SOURCE = Path(clickline.__file__).parent
         # What runs on a host before Clickline is known to be there has nothing but Python.
         (".is_loopback", ["net/addresses.py", "launch/ssh/remote/"]),
         ("url_to_fs(", ["compat/", "files/storage.py"]),  # compat: FTP, with options of its own
-        # collective: for PyTorch's store
-        ("getaddrinfo(", ["collective/", "net/listening_sockets.py", "net/own_addresses.py", "launch/ssh/remote/"]),
+        # collective: for PyTorch's store; cube/layouts: whether a name is known, whatever its addresses are
+        (
+            "getaddrinfo(",
+            [
+                "collective/",
+                "cube/layouts/service_layout.py",
+                "launch/ssh/remote/",
+                "net/listening_sockets.py",
+                "net/own_addresses.py",
+            ],
+        ),
         ("not an address to listen on", ["net/addresses.py"]),
         ("msgspec.convert(", ["files/typed_json.py"]),  # a type's first use must not be two threads'
     ],

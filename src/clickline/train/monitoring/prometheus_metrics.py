@@ -105,7 +105,9 @@ def run_metrics(make: Labelled, status: Mapping[str, Any]) -> Iterator[Metric]:
     counts = {state: float(states.count(state)) for state in STATES}
     yield make.gauges("members", "Processes of the run", label="state", values=counts)
     if status["pieces"] is not None:
-        pieces = {**status["pieces"], "set_aside": len(status["pieces"]["set_aside"])}
+        # Names of trainers that hold some, and what is known of pieces that were set aside, are not numbers.
+        numbers = {state: float(value) for state, value in status["pieces"].items() if isinstance(value, int)}
+        pieces = {**numbers, "set_aside": len(status["pieces"]["set_aside"])}
         yield make.gauges("pieces", "Pieces of this epoch's data", label="state", values=pieces)
     if status["members"][0]["role"] == "trainer":  # it trains, and knows the run as well
         yield from member_metrics(make, status["members"][0])
